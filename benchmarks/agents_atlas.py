@@ -25,7 +25,8 @@ from atlas import table  # type: ignore[import-not-found]
 
 from folkmoot.modules.statistics.anytime import PairWatch
 from folkmoot.modules.statistics.clusters import Clustered, clustered_mean
-from folkmoot.modules.statistics.statistics import holm, mcnemar_midp
+from folkmoot.modules.statistics.paired import holm
+from folkmoot.modules.statistics.statistics import mcnemar_midp
 from folkmoot.pipelines.logs.formats import format_of
 from folkmoot.pipelines.plots.figure import BLUE, GREY, new_figure
 

@@ -19,7 +19,7 @@ from forecast import coded  # type: ignore[import-not-found]
 from recorded_answers import read  # type: ignore[import-not-found]
 
 from folkmoot.modules.protocols.router.calibration import TIE
-from folkmoot.modules.reading.handover import threshold_for
+from folkmoot.modules.statistics.handover import threshold_for
 from folkmoot.modules.statistics.vote_forecast import RIGHT, Codes
 
 BEST, MEMBERS, FOR_WEIGHTS = 12, 7, 400

@@ -26,8 +26,8 @@ from folkmoot.pipelines.base.request import (
     LMs,
     Seats,
     SharedByLMs,
-    command_options,
 )
+from folkmoot.pipelines.cli.command import command_options
 
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference

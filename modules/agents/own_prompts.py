@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..base.errors import UserError
-from ..base.yaml_file import read_yaml
 
 ROLE_LAST, ROLE_FIRST = LAYOUTS = ("role_last", "role_first")
 
@@ -20,6 +19,8 @@ def prompts_given(prompts: object) -> dict[str, str]:
     """
     where = "prompts"
     if isinstance(prompts, str | Path):
+        from ..base.yaml_file import read_yaml
+
         where = str(prompts)
         prompts = read_yaml(
             Path(prompts).expanduser(), "prompts", "reasoner: You weigh every option …"

@@ -15,7 +15,7 @@ from ..base.calls import ASKER, ROLLOUTS, asking, metered, record_turn
 from ..base.errors import UserError, did_you_mean
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
-from ..reading.question import with_choices
+from ..reading.asked import with_choices
 from ..reading.row import Passage, TurnDetails
 from .adapter import SAMPLING
 from .direct import predict_directly

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
 from ..reading.answers import Kind, answer_key, infer_kind
-from ..reading.question import check_choices, check_context, require_text
+from ..reading.asked import check_choices, check_context, require_text
 from ..reading.row import Examined, Passage, SpokenTurn, TurnDetails, TurnFields
 
 

@@ -73,8 +73,13 @@ class ContextLengthError(CallError, ContextWindowExceededError):  # type: ignore
 
 class GivenUpError(CallError):
     """A call that failed because of its endpoint, after all attempts. Whether the request is the
-    cause, or the endpoint is down, shows in what happens to other calls.
+    cause, or the endpoint is down, shows in what happens to other calls. `status` is the HTTP
+    status of its last answer, or 0.
     """
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class FatalCallError(CallError, UserError):
@@ -152,8 +157,8 @@ class metered:  # noqa: N801
 
     Blocks nest: what an inner block collected is added to the outer one when it ends, also on
     errors. With `each`, `calls` has what each call costs without records and caches, in the order
-    in which the calls end, and `turns` what agents said; an outer block with `each` does not get
-    these.
+    in which the calls end, and `turns` what agents said; an outer block with `each` gets these only
+    where an error ends the inner one.
     """
 
     def __init__(self, *, each: bool = False) -> None:
@@ -168,11 +173,14 @@ class metered:  # noqa: N801
         self._token = METER.set(self)
         return self.usage
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, problem: object, *_: object) -> None:
         METER.reset(self._token)
         if self.outer is not None:
             self.outer.usage.add(self.usage)
             self.outer.failure = self.failure or self.outer.failure
+        if problem is not None and (outer := _of_each(self.outer)) is not None:
+            outer.calls += self.calls
+            outer.turns += self.turns
 
 
 async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -22,6 +23,10 @@ SENSIBLE_SECONDS = 86_400.0
 """The longest wait that a server may ask for; more than a day is an error of its clock or its
 header.
 """
+
+
+UNIX_SECONDS, UNIX_MILLISECONDS = 1e9, 1e12
+"""Above these, a number is no length of time but a moment since 1970."""
 
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
@@ -151,21 +156,31 @@ def back_off(
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds, a date as the time until then, or Azure's header in milliseconds;
-    None where it is missing or makes no sense.
+    """`Retry-After` in seconds, a date or a Unix time as the time until then, or Azure's header in
+    milliseconds; None where it is missing or makes no sense.
     """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (exact := headers.get(name, "")).isdecimal():
             return min(int(exact[:12]) / 1000, SENSIBLE_SECONDS)
-    value = headers.get("Retry-After") or headers.get("retry-after") or ""
+    names = ("Retry-After", "retry-after", "x-ratelimit-reset")
+    value = next(filter(None, map(headers.get, names)), "")
     try:
-        seconds = float(value.removesuffix("s"))
+        seconds = until(float(value.removesuffix("s")))
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
         except (ValueError, TypeError, OverflowError):
             return None
     return seconds if 0 < seconds <= SENSIBLE_SECONDS else None
+
+
+def until(seconds: float) -> float:
+    """Seconds to wait as they are, or what is left until a Unix time in seconds or milliseconds."""
+    if seconds > UNIX_MILLISECONDS:
+        seconds /= 1000
+    if seconds > UNIX_SECONDS:
+        seconds -= time.time()
+    return max(seconds, 0.0)
 
 
 class AnswerTooLargeError(Exception):

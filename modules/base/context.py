@@ -83,7 +83,7 @@ OF_A_CALL: tuple[ContextVar[Any], ...] = (ASKER, ROLLOUTS, METER, REFUSED, WATCH
 GUARD: ContextVar[Any] = ContextVar("folkmoot_guard", default=None)
 """The guard of the current call (`lms.hosted`); LiteLLM calls of other code pass unchanged."""
 CANCELLING: ContextVar[Any] = ContextVar("folkmoot_cancelling", default=None)
-"""How the async form of a function cancels it (`sync.awaitable`)."""
+"""How the async form of a function cancels it (`tracking.context.awaitable`)."""
 CALLER: ContextVar[Any] = ContextVar("folkmoot_caller", default=None)
 """The caller's place in MLflow (`tracking.context`), for the thread of an async form."""
 SOURCE: ContextVar[Any] = ContextVar("folkmoot_source", default=None)

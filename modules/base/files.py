@@ -153,25 +153,6 @@ def check_inside(path: str, where: str) -> None:
         )
 
 
-def texts_below(folder: Path) -> dict[str, str]:
-    """The texts of all files below a folder, by path; empty without the folder. Raises UserError
-    for a link, of the folder too, and for a file that is not text.
-    """
-    if folder.is_symlink():
-        raise UserError(f"{folder} is a link to another place: put its files here")
-    texts = {}
-    for file in sorted(folder.rglob("*")):
-        # A link to a folder is refused below and not passed over: its files would be missing.
-        if file.is_dir() and not file.is_symlink():
-            continue
-        try:
-            texts[file.relative_to(folder).as_posix()] = read_regular(file, links=False).decode()
-        except (OSError, UnicodeDecodeError) as problem:
-            what = problem.strerror if isinstance(problem, OSError) else "it is not text"
-            raise UserError(f"{file} cannot be a file of a task ({what}): leave it out") from None
-    return texts
-
-
 @contextmanager
 def locked(path: Path, *, wait: bool = True, needed: bool = True) -> Iterator[None]:
     """Lock a folder, or a lock file that is made if it is missing, against all others who lock it.

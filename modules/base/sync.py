@@ -11,11 +11,10 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
-from functools import partial, wraps
+from functools import partial
 from math import inf
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from .context import CANCELLING
 from .errors import said_by
@@ -100,28 +99,6 @@ _PROGRAMS = _SharedLoop("folkmoot-programs")
 if hasattr(os, "register_at_fork"):
     for _shared in (_LOOP, _PROGRAMS):
         os.register_at_fork(after_in_child=partial(_shared.__init__, _shared.name))  # type: ignore[misc]
-
-
-class _Cancelling:
-    """The current call of `run_sync` in a thread, so that another thread can cancel it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.cancelled = False
-        self._call: Future[Any] | None = None
-
-    def watch(self, call: Future[Any]) -> None:
-        with self._lock:
-            # Whoever cancelled before there was a call could not cancel it.
-            self._call, late = call, self.cancelled
-        if late:
-            call.cancel()
-
-    def cancel(self) -> None:
-        with self._lock:
-            self.cancelled, call = True, self._call
-        if call is not None:
-            call.cancel()
 
 
 class RunEnding(BaseException):
@@ -249,7 +226,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first,
     and a second one waits no longer.
 
-    Raises concurrent.futures.CancelledError when an async form of the caller (`awaitable`) was
+    Raises concurrent.futures.CancelledError when an async form of the caller was
     cancelled.
     """
     if _LOOP.runs_here():
@@ -258,7 +235,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
             "predictor.acall(…)"
         )
     started, ended = threading.Event(), threading.Event()
-    cancelling: _Cancelling | None = CANCELLING.get()
+    cancelling = CANCELLING.get()
 
     async def call() -> T:
         CANCELLING.set(None)  # what is called from here is cancelled by this call itself
@@ -292,34 +269,6 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
                 finishing.left = finishing.under_way > 0
                 raise
         raise
-
-
-def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The async form of a function that waits by `run_sync`: it runs in a thread of its own.
-
-    Cancelling cancels that call, waits until the function has put its things in order, and then
-    goes on.
-    """
-
-    @wraps(function)
-    async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
-        cancelling = _Cancelling()
-        token = CANCELLING.set(cancelling)
-        thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-        # The thread's task has a copy of the context; what this task does next is not its business.
-        CANCELLING.reset(token)
-        try:
-            return await asyncio.shield(thread)
-        except asyncio.CancelledError:
-            cancelling.cancel()
-            await asyncio.wait([thread])
-            with suppress(asyncio.CancelledError):
-                thread.exception()  # what it ended with is known: it was cancelled
-            raise
-
-    awaited.__name__ = awaited.__qualname__ = f"a{function.__name__}"
-    awaited.__doc__ = doc
-    return awaited
 
 
 async def in_thread(function: Callable[..., T], *args: object, **named: object) -> T:

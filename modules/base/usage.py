@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from .keyed import Keyed
 
-K = TypeVar("K")
 N = TypeVar("N", int, float)
 
 
@@ -129,7 +128,7 @@ REFUSED = frozenset(
     {
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
         *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
-        "error_toxic",
+        *("error_toxic", "model_armor", "image_safety", "image_prohibited_content"),
     }
 )
 """The names that providers have for the end of a reply which they or the LM refused."""
@@ -150,36 +149,6 @@ def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
 def tokens_of(usage: UsageFields) -> int | None:
     """The tokens of prompts and completions together; None where they are not known."""
     return plus(usage["prompt_tokens"], usage["completion_tokens"])
-
-
-UNITS = ("cost_usd", "tokens", "calls")
-Bill = TypeVar("Bill")
-
-
-SAME_PRICE = 1.01
-"""Prices whose ratio is at most this are equal."""
-
-
-def cheapest(prices: Mapping[K, float], score: Callable[[K], float]) -> K:
-    """The program to take of those that nothing is shown to beat: the cheapest; of equal prices the
-    one most often right, and of these the first.
-    """
-    most = SAME_PRICE * min(prices.values())
-    alike = [program for program, price in prices.items() if price <= most]
-    return max(alike, key=score)
-
-
-def price_unit(
-    bills: Collection[Bill], amount: Callable[[Bill, str], float | None] = getattr
-) -> str:
-    """The unit in which bills are compared: dollars if all are known and not all zero, else tokens,
-    else calls. `amount` reads a bill in a unit.
-    """
-    for unit in UNITS[:2]:
-        amounts = [amount(bill, unit) for bill in bills]
-        if None not in amounts and any(amounts):
-            return unit
-    return UNITS[2]
 
 
 def total(usages: Iterable[Usage]) -> Usage:

@@ -15,6 +15,7 @@ from .files import read_regular
 
 MOST_BYTES, MOST_VALUES = 2**24, 100_000
 """The largest YAML file, and the most values in it once its references are followed."""
+SUFFIXES = (".yaml", ".yml")
 ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".tab", ".psv", ".parquet", ".xlsx", ".xlsm")
 """The types of files that hold questions, which are given by mistake where YAML is wanted."""
 
@@ -23,11 +24,14 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
     """The mapping that a YAML file holds. Raises UserError naming file and line, and of anything
     else, `what` it does not hold, with `such` a line.
     """
-    if path.suffix.casefold() in ROWS:
-        raise UserError(
-            f"{path} holds rows, as of questions, and a {what} is wanted here: name a YAML file "
-            f"with a line such as {such!r}, and give the questions as data"
-        )
+    suffix = path.suffix.casefold()
+    wanted = f"name a YAML file with a line such as {such!r}"
+    rows = UserError(
+        f"{path} holds rows, as of questions, and a {what} is wanted here: {wanted}, and give the "
+        "questions as data"
+    )
+    if suffix in ROWS:
+        raise rows
     try:
         content = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)
     except OSError as problem:
@@ -37,6 +41,8 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8: save the file as UTF-8") from None
     except yaml.YAMLError as problem:
+        if suffix not in SUFFIXES:
+            raise UserError(f"{path} holds no {what}: {wanted}") from None
         mark = getattr(problem, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
         raise UserError(
@@ -44,6 +50,8 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise UserError(f"{path} is nested too deeply: write a flatter file") from None
+    if isinstance(content, list) and suffix == ".json":
+        raise rows
     if not isinstance(content, dict):
         raise UserError(f"{path} holds no {what}: it needs a line such as {such!r}")
     return content

@@ -60,6 +60,13 @@ class SeveralEnvironments(Environment):
         return _in_turn(found)[:passages]
 
 
+def place_of_tool(tool: Any) -> Environment | None:
+    """The place that a tool is: itself, or what asks a function; None for anything else."""
+    if callable(tool):
+        return FunctionEnvironment(tool)
+    return tool if isinstance(tool, Environment) else None
+
+
 def _in_turn(found: Sequence[Sequence[T]]) -> list[T]:
     """The first of each place, then the second of each, and so on."""
     return [item for item in chain.from_iterable(zip_longest(*found)) if item is not None]

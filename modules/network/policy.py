@@ -16,10 +16,9 @@ from torch_geometric.nn.inits import glorot  # type: ignore[import-untyped]
 from torch_geometric.utils import softmax  # type: ignore[import-untyped]
 
 from ..base.errors import UserError
-from ..reading.voting import LOWEST_TRUST
 from .config import PolicyConfig
 from .graph import Adjacency
-from .trust import Trust
+from .trust import LOWEST_TRUST, Trust
 from .weights import Numbers
 
 SLOPE = 0.2

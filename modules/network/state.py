@@ -16,13 +16,12 @@ from dspy.predict.parameter import Parameter
 
 from ..base.errors import UserError, from_extra
 from ..base.files import write_whole
-from ..base.saved_file import read_plain
-from ..reading.voting import trust_consensus
+from ..protocols.saved import read_plain
 from .choice import draw, random_for, softmax
 from .config import NetworkConfig
 from .graph import Adjacency, small_world
 from .tracker import NEUTRAL, StrategyTracker
-from .trust import Trust, initial_trust
+from .trust import Trust, initial_trust, trust_consensus
 from .weights import Numbers, VoteWeights
 
 # Whatever uses PyTorch imports this module first, so the sentence about its extra stands here

@@ -26,10 +26,11 @@ from ..protocols.strategies import STRATEGIES, strategy_of
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.row import ResultRow, TurnDetails
-from ..reading.voting import Ties, weighted_consensus
+from ..reading.voting import Ties
 from .config import NetworkConfig
 from .report import network_report
 from .selector import Embed, StrategySelector
+from .trust import weighted_consensus
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from .state import NetworkState

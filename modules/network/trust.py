@@ -2,14 +2,20 @@
 4.8).
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import UserError
-from ..reading.voting import LOWEST_TRUST
+from ..reading.voting import DecideTie, Ties, weighted
 from .settings import CheckedFields, Size
+
+LOWEST_TRUST = 0.1
+"""The lower bound of trust, and the weight of an agent that nobody is connected to."""
 
 HIGHEST_TRUST = 0.95
 """The upper bound of trust."""
@@ -92,3 +98,63 @@ def _clipped(trust: Trust) -> Trust:
     # Clipping has lifted it, too, and an agent's trust in itself must not count in a mean.
     np.fill_diagonal(clipped, 0.0)
     return clipped
+
+
+class Consensus(NamedTuple):
+    """The group's answer with its probability, every answer's probability, and each agent's weight
+    (N,).
+    """
+
+    answer: str | None
+    probability: float
+    probabilities: dict[str, float]
+    weights: npt.NDArray[np.float64]
+
+
+def trust_consensus(
+    answers: Sequence[str | None],
+    trust: npt.NDArray[np.float64],
+    adjacency: npt.NDArray[np.generic],
+) -> Consensus:
+    """The trust-weighted vote of N connected agents (MARL-GAT, consensus).
+
+    `trust` (N, N) holds T, `adjacency` (N, N) is true or non-zero where two agents are connected;
+    diagonals do not count. With N_i = {j != i : T_ij > 0 and i, j connected} agent i weighs W_i =
+    mean of T_ij over N_i, or 0.1, the lower trust bound, without a neighbour. An answer's score is
+    the sum of its supporters' weights; probabilities are the softmax of the scores over the answers
+    given. The highest wins; of equal scores, the answer whose first supporter has the lower index.
+    Abstentions (None) have no score; when all abstain the answer is None, its probability 0. Raises
+    ValueError for matrices of another shape or with values that are not finite.
+    """
+    n = len(answers)
+    matrix, edges = np.asarray(trust, dtype=np.float64), np.asarray(adjacency) != 0
+    if {matrix.shape, edges.shape} != {(n, n)} or not np.isfinite(matrix).all():
+        raise ValueError(
+            f"{n} agents need {n} x {n} finite trust values, and an adjacency of that shape"
+        )
+    neighbours = edges & (matrix > 0) & ~np.eye(n, dtype=bool)
+    degree = neighbours.sum(axis=1)
+    total = np.where(neighbours, matrix, 0.0).sum(axis=1)
+    weights = np.where(degree > 0, total / np.maximum(degree, 1), LOWEST_TRUST)
+    return weighted_consensus(answers, weights)
+
+
+def weighted_consensus(
+    answers: Sequence[str | None],
+    weights: npt.NDArray[np.float64],
+    decide_tie: DecideTie | None = None,
+) -> Consensus:
+    """The vote of `trust_consensus` from the weight of each of N agents, (N,), of any sign.
+
+    Raises ValueError as `weighted` does.
+    """
+    weight_of = np.asarray(weights, dtype=np.float64)
+    decide_tie = decide_tie or Ties().decider("")
+    winner, scores, _ = weighted(answers, weight_of.tolist(), decide_tie=decide_tie)
+    if winner is None:
+        return Consensus(None, 0.0, {}, weight_of)
+    # Relative to the highest score, or large scores could overflow.
+    powers = {answer: math.exp(score - scores[winner]) for answer, score in scores.items()}
+    whole = math.fsum(powers.values())
+    probabilities = {answer: power / whole for answer, power in powers.items()}
+    return Consensus(winner, probabilities[winner], probabilities, weight_of)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..reading import voting
+from ..protocols.votes import log_odds
 
 Answers = npt.NDArray[np.integer]
 Right = npt.NDArray[np.bool_]
@@ -86,10 +86,10 @@ def log_odds_weights(correct: Right, options: int) -> Numbers:
     """log((K - 1) p / (1 - p)) for each agent's share p of right answers, (N,), with K = `options`
     choices.
 
-    Smoothed as in `voting.log_odds`.
+    Smoothed as in `votes.log_odds`.
     """
     shares = accuracy(correct)
-    return np.array([voting.log_odds(float(p), len(correct), options=options) for p in shares])
+    return np.array([log_odds(float(p), len(correct), options=options) for p in shares])
 
 
 def logit_weights(answers: Answers, correct: Right, penalty: float = 10.0) -> Numbers:

@@ -26,11 +26,11 @@ from ..base.space import Parameter, When, choice, whole_numbers
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import Examined, ResultRow
-from ..reading.voting import Ties, ranked
+from ..reading.voting import Key, Ties, supporters_of
 from ..reports.causal import causal_report
-from .declaration import Plot, known_names
+from .declaration import Plot, distinct, known_names
 from .declared import WORDING, Declared, Said, Shared
-from .program import SeatTurns, distinct, prediction_of
+from .program import SeatTurns, prediction_of
 from .roles import Role, roles_given, seat_of
 
 SINGLE_SAMPLE: Mapping[str, object] = {"temperature": 0.5, "top_p": 0.4}
@@ -323,3 +323,28 @@ def _trimmed(
         if part in parts:
             signature = signature.delete(parts[part])
     return signature
+
+
+def ranked(
+    answers: Sequence[str | None],
+    voters: Sequence[str],
+    ties: Ties,
+    draw: random.Random,
+    *,
+    key: Key = str,
+) -> list[tuple[str, float]]:
+    """The answers given with their shares of all votes, most frequent first; None abstains.
+
+    Of equally frequent ones, that of the voter whom `ties` names goes first, then the one given
+    first; with the rule `random` they are in an order that is drawn.
+    """
+    supporters = supporters_of(answers, key)
+    order = list(supporters)
+    if ties.rule == "random":
+        draw.shuffle(order)
+
+    def place(answer: str) -> tuple[int, bool]:
+        by = supporters[answer]
+        return -len(by), ties.name not in [voters[i] for i in by]
+
+    return [(answer, len(supporters[answer]) / len(answers)) for answer in sorted(order, key=place)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError, did_you_mean
@@ -95,6 +97,21 @@ def known_names(
                 f"among {', '.join(choices)}"
             )
     return names
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
+    times, numbers = Counter(names), defaultdict[str, Iterator[int]](count)
+    used = {name for name in names if times[name] == 1}
+    result = []
+    for name in names:
+        new = name
+        # A program may be called `a.0` itself.
+        while times[name] > 1 and (new == name or new in used):
+            new = f"{name}.{next(numbers[name])}"
+        used.add(new)
+        result.append(new)
+    return result
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,11 @@ from ..base.together import those_who_answer
 from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties
 from ..reports.ensemble import ensemble_report
+from .declaration import distinct
 from .declared import WORDING, Declared, Said, Setting, Shared
 from .foreign import Foreign
 from .pick import picked
-from .program import Program, SeatTurns, distinct, prediction_of, solved_by
+from .program import Program, SeatTurns, prediction_of, solved_by
 from .single import SingleAgent, member
 from .strategies import SAMPLED, STRATEGIES
 from .votes import (

@@ -34,8 +34,9 @@ from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
+from ..reading.asked import choice_lines, with_choices
 from ..reading.metrics import source_of, values_held_by
-from ..reading.question import INPUTS, Question, choice_lines, with_choices
+from ..reading.question import INPUTS, Question
 from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, by_name
@@ -248,7 +249,8 @@ class Foreign(Program):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
                 raise UserError(
                     f"{self._name} needs {name!r}, which {which}: add it to the data, or say which "
-                    f"field it is with inputs={{{name!r}: 'question'}}"
+                    f"of question, choices and context it is, such as inputs={{{name!r}: "
+                    "'question'}"
                 )
         taken = {self.inputs.get(name, name) for name in self.fields}
         if "context" not in taken and any(question.context for question in questions):
@@ -396,12 +398,9 @@ class Foreign(Program):
         return awaitable or not hasattr(type(self.module), "forward")
 
     def _values(self, question: Question) -> dict[str, object]:
-        """What a question gives to fields: what programs are shown, and the columns that `inputs`
-        names.
-        """
-        shown, named = question.shown(), self.inputs.values()
-        columns = {name: question.meta[name] for name in named if name in question.meta}
-        return columns | shown.meta | {name: shown[name] for name in ("id", *INPUTS, "meta")}
+        """What a question gives to fields: what programs are shown."""
+        shown = question.shown()
+        return shown.meta | {name: shown[name] for name in ("id", *INPUTS, "meta")}
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""
@@ -587,23 +586,28 @@ def _answer_in(returned: Any, name: str) -> Any:
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
         return getattr(returned, "answer", _passed_on(returned))
     values = dict(returned.items())
-    if "answer" in values:
-        return values["answer"]
-    if (reply := _passed_on(returned)) is not returned:
-        return reply
-    fields = [field for field in values if field not in THOUGHTS]
+    fields = ["answer"]
+    if "answer" not in values:
+        if (reply := _passed_on(returned)) is not returned:
+            return reply
+        fields = [field for field in values if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
             f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': "
             "call the field with the answer `answer`"
         )
-    return values[fields[0]]
+    held = values[fields[0]]
+    if isinstance(held, Mapping):  # as of an output with a type of its own
+        return held.get("answer", held)
+    return getattr(held, "answer", _passed_on(held))
 
 
 def _passed_on(returned: Any) -> Any:
-    """The text in an LM's reply that a program passes on as it came: a completion, a response or a
-    message. All else is returned unchanged.
+    """The text in an LM's reply that a program passes on as it came: a completion, a response, a
+    message or code. All else is returned unchanged.
     """
+    if isinstance(returned, dspy.Code):
+        return returned.code
 
     def held(thing: Any, name: str) -> Any:
         return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)

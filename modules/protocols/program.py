@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dspy
 
@@ -24,16 +24,18 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError, checked_among
+from ..base.fence import cut
 from ..base.saved_file import Described
 from ..base.space import Parameter, choice
 from ..base.sync import run_sync
 from ..reading.answers import Kind
-from ..reading.question import Question
 from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
-from .declaration import Protocol
+from .declaration import Protocol, distinct
 from .roles import ROLES, SEATS, Role
-from .short_names import distinct as distinct
+
+if TYPE_CHECKING:
+    from ..reading.question import Question
 
 SeatTurns = tuple[Seat, float, float]
 """An agent with the fewest and the most turns that it takes over one question."""
@@ -46,6 +48,7 @@ _ADAPTERS = {
 _SEATS = ("retriever.query", "query", *SEATS)
 """Names of seats beside roles, one or another of which most protocols have."""
 _CANDIDATES = "candidate_programs"
+MOST_NAMES = 80  # characters of a program's agents where it stands for itself
 
 
 class Program(dspy.Module):  # type: ignore[misc]
@@ -84,6 +87,10 @@ class Program(dspy.Module):  # type: ignore[misc]
     """Whether its LM is asked through the meter, by names that it sends itself."""
     started: ClassVar[bool] = False
     """Whether it is a command, which is started for each question."""
+
+    def __repr__(self) -> str:
+        # DSPy's own lists every predictor with its whole signature.
+        return f"{type(self).__name__}({cut(', '.join(self.seats()), MOST_NAMES)})"
 
     @property
     def as_given(self) -> Any:

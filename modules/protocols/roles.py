@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 
 from ...signatures import roles as words
 from ...signatures import team
-from ..agents.retrieval import InformedSeat
 from ..agents.seat import Seat
 from ..base.errors import UserError, checked_whole, did_you_mean
 from ..base.registry import Registry
-from ..environment.base import Environment
-from ..environment.tools import FunctionEnvironment, SeveralEnvironments
-from .declaration import known_names
-from .short_names import distinct
+from .declaration import distinct, known_names
+
+if TYPE_CHECKING:
+    from ..environment.base import Environment
 
 HERE = "environment"
 """The tool that is the place where all agents of the program look things up."""
@@ -72,6 +71,8 @@ class Role:
             if place is not None:
                 places.append(place)
         if len(places) > 1:
+            from ..environment.tools import SeveralEnvironments
+
             return SeveralEnvironments(places)
         return next(iter(places), None)
 
@@ -135,10 +136,13 @@ def role_of(name: str, thing: Any) -> Role:
         raise UserError(f"the role {name!r} has {role.repeats} repeats: give {most} at most")
     tools = []
     for tool in role.tools:
-        if callable(tool):
-            tool = FunctionEnvironment(tool)
-        tools.append(tool)
-        if tool != HERE and not isinstance(tool, Environment):
+        place = tool
+        if tool != HERE:
+            from ..environment.tools import place_of_tool
+
+            place = place_of_tool(tool)
+        tools.append(place)
+        if place is None:
             raise UserError(
                 f"the role {name!r} has the tool {tool!r}: give an environment, a function of a "
                 "query, or all roles to fm.roles, which reads texts such as corpus:PATH"
@@ -247,6 +251,8 @@ def seat_of(
         raise UserError(f"{name!r} is a worker and gives no answer: name it in a team")
     if not role.tools:
         return Seat(name, role.signature, sampling=sampling)
+    from ..agents.informed import InformedSeat
+
     place = role.place(environment)
     return InformedSeat(name, role.signature, place, sampling=sampling, **retrieval)
 

@@ -20,8 +20,8 @@ from ..agents.adapter import SAMPLING, SETTINGS, profile_of, settings_of
 from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
-from ..base.files import write_whole
-from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
+from ..base.files import read_regular, write_whole
+from ..base.saved_file import ADDRESSES, FILE, Described, check_document
 
 T = TypeVar("T")
 
@@ -199,7 +199,7 @@ def hashes(program: Saveable) -> dict[str, str]:
         # An adapter of the agent's own lays the same words out as another prompt.
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
-    return _hashes(program.describe(), prompts)
+    return hashes_of(program.describe(), prompts)
 
 
 def state_of(program: Saveable) -> SavedProgram:
@@ -213,7 +213,7 @@ def state_of(program: Saveable) -> SavedProgram:
     for _, part in program.parts(dspy.Module):
         if (check := getattr(part, "check_saved", None)) is not None:
             check()
-    seats, predictors = _seats_of(program), {}
+    seats, predictors = seats_by_predictor(program), {}
     for name, predictor in predictors_of(program).items():
         if predictor.fields:
             raise UserError(
@@ -247,10 +247,10 @@ def state_of(program: Saveable) -> SavedProgram:
         "lms": lms,
         **hashes(program),
     }
-    return _checked(_plain(document), "the program")
+    return checked_document(_plain(document), "the program")
 
 
-def _seats_of(program: Saveable) -> dict[str, str]:
+def seats_by_predictor(program: Saveable) -> dict[str, str]:
     """The seat of each predictor by DSPy's name for that; empty for one outside of seats."""
     seats = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     predictors = predictors_of(program).items()
@@ -284,7 +284,7 @@ def write(program: Saveable, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, learned in learned_in(program).items():
-            learned.save(_place(folder, name, learned.identity))
+            learned.save(place_of_learned(folder, name, learned.identity))
         text = json.dumps(saved.model_dump(exclude_unset=True), indent=1, ensure_ascii=False) + "\n"
         write_whole(folder / FILE, text, sync=True)
     except OSError as problem:
@@ -293,98 +293,13 @@ def write(program: Saveable, folder: Path) -> None:
         ) from None
 
 
-def _place(folder: Path, name: str, identity: str) -> Path:
+def place_of_learned(folder: Path, name: str, identity: str) -> Path:
     """The folder of the parameter of that name; the program's own is beside `program.json`."""
     return folder if name == "selector.state" else folder / identity
 
 
-def read_saved(folder: Path) -> SavedProgram:
-    """The content of a folder's `program.json`, checked as far as a file can be; nothing is built.
-
-    Raises UserError naming the file.
-    """
-    document = read_document(folder)
-    where = str(folder / FILE)
-    # Before anything else is read, which another version may have named otherwise.
-    if (written := document.get("format")) != FORMAT:
-        raise UserError(
-            f"{where} has the format {repr(written)[:40]}, and this version reads {FORMAT}: "
-            "upgrade folkmoot, or save the program again"
-        )
-    saved = _checked(document, where)
-    prompts = {}
-    for name, kept in saved.predictors.items():
-        fields = [field.model_dump() for field in kept.fields.values()]
-        prompts[name] = [{"instructions": kept.instructions, "fields": fields}, kept.demos]
-    if _hashes(saved.program, prompts) != saved.model_dump(include={"prompt_hash", "program_hash"}):
-        raise UserError(
-            f"{where} is damaged: its content is not what its program_hash says; "
-            "save the program again"
-        )
-    return saved
-
-
-def restore(
-    program: Saveable,
-    saved: SavedProgram,
-    folder: Path,
-    *,
-    sampling: bool = True,
-    fewer: bool = False,
-) -> None:
-    """Give a program of the same structure the words, demos and, by default, settings of the one
-    that was saved in the folder, and what it had learned.
-
-    Agents in another order are found by their names. With `fewer`, the program may lack agents of
-    the saved one, as the judge where a majority now decides. Raises UserError, and changes nothing,
-    when the seats or their fields are others, or the networks.
-    """
-    where = folder / FILE
-    prompts, ours = saved.predictors, _seats_of(program)
-    theirs = {name: kept.seat for name, kept in prompts.items()}
-    by_seat = {kept.seat: kept for kept in prompts.values()}
-    same_seats = sorted(ours.values()) == sorted(theirs.values())
-    some_seats = fewer and len(set(ours.values())) == len(ours) and {*ours.values()} <= {*by_seat}
-    if ours != theirs and (same_seats or some_seats) and len(by_seat) == len(theirs):
-        # DSPy's names follow the order of the agents, so words go by the agents' own names.
-        prompts = {name: by_seat[seat] for name, seat in ours.items()}
-        theirs = ours
-    if ours != theirs:
-        differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
-        raise UserError(
-            f"{where} has prompts for other agents than the program that it describes "
-            f"(first {differing}): save the program again"
-        )
-    ready, predictors = {}, predictors_of(program)
-    for name, kept in prompts.items():
-        signature = predictors[name].signature
-        state = signature.dump_state()
-        fields = dict(zip(signature.fields, state["fields"], strict=True))
-        for field, words in kept.fields.items():
-            if field not in fields:
-                raise UserError(f"{where}: {name} has no field {field!r}; save the program again")
-            fields[field] = words.model_dump()
-        wanted = {"instructions": kept.instructions, "fields": list(fields.values())}
-        # An unchanged signature stays the same class, for which prompts are already cached.
-        ready[name] = signature if wanted == state else signature.load_state(wanted)
-    networks = learned_in(program)
-    if networks.keys() != saved.learned.keys():
-        raise UserError(
-            f"{where} has other networks than the program that it describes: save it again"
-        )
-    for name, identity in saved.learned.items():
-        if networks[name].identity != identity:  # one that `describe()` does not name was made anew
-            loaded = networks[name].load(_place(folder, name, identity))
-            networks[name].load_state(loaded.dump_state())
-    # Only now that all of it fits: an error above leaves the program as it was.
-    for name, kept in prompts.items():
-        predictors[name].signature = ready[name]
-        predictors[name].demos = list(map(dspy.Example, kept.demos))
-        if sampling:
-            predictors[name].config = dict(kept.config)
-
-
-def _checked(document: dict[str, object], where: str) -> SavedProgram:
+def checked_document(document: dict[str, object], where: str) -> SavedProgram:
+    """The document as a saved program. Raises UserError for what is none."""
     check_document(document, where)
     try:
         return SavedProgram.model_validate(document)
@@ -394,7 +309,8 @@ def _checked(document: dict[str, object], where: str) -> SavedProgram:
         ) from None
 
 
-def _hashes(described: Described, prompts: Mapping[str, object]) -> dict[str, str]:
+def hashes_of(described: Described, prompts: Mapping[str, object]) -> dict[str, str]:
+    """The hashes of a program that says this of itself and has these prompts."""
     return {"prompt_hash": _sha(prompts), "program_hash": _sha([described, prompts])}
 
 
@@ -406,3 +322,14 @@ def _sha(value: object) -> str:
 def _plain(value: Any) -> Any:
     """The value after a way through JSON, which turns other objects into their text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def read_plain(path: Path, max_bytes: int) -> bytes:
+    """The bytes of a regular file of at most that size, which is not a link to another place."""
+    try:
+        return read_regular(path, max_bytes, links=False)
+    except OSError as problem:
+        raise UserError(
+            f"{path} cannot be read ({problem.strerror}): name the folder of a saved program, with "
+            "its own files in it"
+        ) from None

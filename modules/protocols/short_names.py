@@ -6,9 +6,6 @@ named without importing the program or DSPy.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import count
 from pathlib import Path
 
 from ..base.saved_file import Described
@@ -41,21 +38,6 @@ def legend(described: Described) -> str:
 def full_name(described: Described, examples: int = 0) -> str:
     """Name a program by its short name and its legend: `2 agents + judge: intuitive, critic`."""
     return ": ".join(filter(None, (short_name(described, examples), legend(described))))
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
-    times, numbers = Counter(names), defaultdict[str, Iterator[int]](count)
-    used = {name for name in names if times[name] == 1}
-    result = []
-    for name in names:
-        new = name
-        # A program may be called `a.0` itself.
-        while times[name] > 1 and (new == name or new in used):
-            new = f"{name}.{next(numbers[name])}"
-        used.add(new)
-        result.append(new)
-    return result
 
 
 def _named(described: Described) -> str:

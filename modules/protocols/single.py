@@ -8,13 +8,12 @@ from typing import Annotated, Any, Unpack
 import dspy
 
 from ..agents.demonstration import Demonstration, held, worked_example
-from ..agents.retrieval import checked_retrieval, with_queries
+from ..agents.retrieval import Environment, checked_retrieval, with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, When, choice
-from ..environment.base import Environment
 from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
 from .program import Program, SeatTurns

@@ -4,13 +4,14 @@ recorded answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
 from ..reading.answers import Kind, score
 from ..reading.row import ResultRow
-from ..reading.voting import Ties, Vote, log_odds, vote_among
+from ..reading.voting import Ties, Vote, vote_among
 from .declaration import Replayed, Replays
 
 FITTED = ("majority", "weighted")
@@ -155,3 +156,22 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
 
 
 REPLAYS = Replays(_FREE, _recorded, _replayed, same_calls=True)
+
+
+def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
+    """The weight of a voter who was right in a share `accuracy` of `n` questions with `options`
+    choices each.
+
+    log((K - 1) p / (1 - p)), the K-ary log-odds; K = 2 is the plain log-odds, negative below one
+    half. With more options a voter better than chance keeps a positive weight. p is smoothed by
+    half a right and half a wrong answer, p = (accuracy n + 1/2) / (n + 1), so that 0 % and 100 %
+    stay finite and n = 0 gives p = 1/2. Raises ValueError for an accuracy outside 0 to 1, a
+    negative n, or fewer than two options.
+    """
+    if not 0 <= accuracy <= 1 or n < 0 or options < 2:
+        raise ValueError(
+            "log-odds need an accuracy from 0 to 1, n >= 0 and options >= 2, "
+            f"not {accuracy}, {n} and {options}"
+        )
+    right = accuracy * n + 0.5
+    return math.log((options - 1) * right / (n + 1 - right))

@@ -17,7 +17,7 @@ import dspy
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
-from ..base.registry import Registry, names_from
+from ..base.registry import Registry
 from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
 from .answers import golds_of
 from .grading import (
@@ -30,7 +30,6 @@ from .grading import (
     MetricError,
     MetricFields,
     Scale,
-    metric_name,
     regex_grader,
 )
 from .question import Question
@@ -278,39 +277,6 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
             f"question {first['open']!r} is open, and a right answer is not defined: give a "
             "metric, such as metric='f1', 'contains' or a function of your own"
         )
-
-
-def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
-    """The metric that a run was scored by, from its description.
-
-    Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not
-    imported. Raises UserError for a function that is missing, or that has changed since the run.
-    """
-    recorded = run.get("metric")
-    if override is not None:
-        metric = metric_of(override)
-    elif not recorded:
-        return METRICS[ACCURACY]
-    elif recorded.get("spec") == JUDGE:
-        raise UserError(
-            "the run was graded by a judge: evaluate the other program with the same judge yourself"
-        )
-    elif recorded["name"] == CHECK:
-        raise UserError("the run was scored by a check of yours: give --check (check=…) again")
-    elif not recorded.get("spec"):
-        raise UserError(
-            f"the run was scored by the function {recorded['name']}, which has no name to import "
-            "it by: give it as metric="
-        )
-    else:
-        with names_from("the run", "with --metric (metric=…)"):
-            metric = metric_of(recorded["spec"])
-    if metric.identity() != recorded:
-        raise UserError(
-            f"the run was scored by {metric_name(run)}, not by the metric {metric.name}: give "
-            "that as --metric (metric=…), or run it again"
-        )
-    return metric
 
 
 # Metrics with a name

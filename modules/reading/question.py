@@ -15,13 +15,13 @@ import dspy
 from ..base.errors import UserError
 from ..base.files import check_inside
 from .answers import Kind, golds_of, infer_kind, read_answer
+from .asked import by_letter, check_choices, check_context, in_one_line, require_text, type_name
 from .column_kind import ColumnKind, kind_of_column
 
 KINDS: tuple[str, ...] = get_args(Kind)
 FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
 INPUTS = ("question", "choices", "context", "kind")
 TASK_FILES = ("files", "tests")
-MAX_CHOICES = 26
 NAMELESS = "?"
 """Stands for the id of a question that has none."""
 
@@ -241,7 +241,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         for text in accepted:
             if read_answer(text, kind) is None:
                 raise UserError(
-                    f"{name} has the answer {_short(text)}, which cannot be read as "
+                    f"{name} has the answer {in_one_line(text)}, which cannot be read as "
                     f"{_READ_AS[kind]}; correct it"
                 )
     checked: dict[str, Any] = {
@@ -312,45 +312,6 @@ def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str
     return next(iter(texts), None), texts
 
 
-def require_text(value: object, needs: str) -> str:
-    if not isinstance(value, str):
-        raise UserError(f"{needs}, as text; it is {_type_name(value)}")
-    if not value.strip():
-        raise UserError(f"{needs}; it is blank")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair can be read from JSON but never written again.
-        raise UserError(f"{needs} that is valid Unicode; {_short(value)} is not") from None
-    return value
-
-
-def check_choices(choices: object, name: str) -> dict[str, str] | None:
-    """The choices as labels and texts; a list of texts is labelled A, B, …. Raises UserError."""
-    if choices is None:
-        return None
-    if isinstance(choices, list | tuple):
-        choices = _lettered(choices)
-    if not isinstance(choices, Mapping):
-        raise UserError(
-            f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an "
-            "object of labels and texts"
-        )
-    if not 2 <= len(choices) <= MAX_CHOICES:
-        raise UserError(
-            f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none"
-        )
-    checked, needs = {}, f"{name} needs a label for each choice"
-    for label, text in choices.items():
-        key = require_text(label, needs).strip()
-        checked[key] = require_text(text, f"{name} needs a text for choice {key!r}").strip()
-    if len({label.casefold() for label in checked}) < len(choices):
-        raise UserError(
-            f"{name} has two choices with the same label; make the labels {list(choices)} differ"
-        )
-    return checked
-
-
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
     """The label that a gold names: itself, or that of the only option with this text."""
     folded = answer.casefold()
@@ -363,25 +324,13 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
             return tried[0]
         if tried:
             raise UserError(
-                f"{name} has the answer {_short(answer)}, which choices "
+                f"{name} has the answer {in_one_line(answer)}, which choices "
                 f"{' and '.join(tried)} share; give the label"
             )
     raise UserError(
-        f"{name} has the answer {_short(answer)}, which is neither a label ({', '.join(choices)}) "
-        "nor the text of a choice; correct it"
+        f"{name} has the answer {in_one_line(answer)}, which is neither a label "
+        f"({', '.join(choices)}) nor the text of a choice; correct it"
     )
-
-
-def check_context(context: Any, name: str) -> str | list[str] | None:
-    if context is None or isinstance(context, str):
-        return context or None
-    texts = isinstance(context, list | tuple) and all(isinstance(text, str) for text in context)
-    if not texts:
-        raise UserError(
-            f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or "
-            "null"
-        )
-    return list(context) or None
 
 
 def _check_meta(meta: object, name: str) -> dict[str, object]:
@@ -389,7 +338,7 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
         return {}
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
         raise UserError(
-            f"{name} has a meta of type {_type_name(meta)}; give an object with text keys"
+            f"{name} has a meta of type {type_name(meta)}; give an object with text keys"
         )
     return dict(meta)
 
@@ -420,15 +369,10 @@ def choices_by_label(choices: object) -> Any:
                     "text a label of its own"
                 )
     elif isinstance(choices, list):
-        choices = _lettered(choices)
+        choices = by_letter(choices)
     if isinstance(choices, Mapping):
         return {label: _text_of_scalar(text) for label, text in choices.items()}
     return choices
-
-
-def _lettered(texts: Sequence[object]) -> dict[str, object]:
-    # What goes beyond Z is refused by its number.
-    return {chr(ord("A") + place): text for place, text in enumerate(texts)}
 
 
 def _text_of_number(value: object) -> Any:
@@ -447,25 +391,3 @@ def _text_of_scalar(value: object) -> Any:
     if isinstance(value, float) and math.isfinite(value) and not value.is_integer():
         return repr(value)
     return _text_of_number(value)
-
-
-def _type_name(value: object) -> str:
-    return "missing" if value is None else type(value).__name__
-
-
-def _short(text: str) -> str:
-    """`text` quoted for an error, cut so that the sentence stays one line."""
-    if len(text) > 60:
-        text = text[:60] + "…"
-    return repr(text)
-
-
-def choice_lines(choices: Mapping[str, str]) -> str:
-    """Choices as text, a line each: `A. bank`."""
-    return "\n".join(f"{label}. {text}" for label, text in choices.items())
-
-
-def with_choices(question: str, choices: Mapping[str, str] | None) -> str:
-    """A question with its choices below, unless they stand there already."""
-    lines = choice_lines(choices or {})
-    return question if question.endswith(lines) else f"{question}\n{lines}"

@@ -20,7 +20,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .statistics import Interval, score_interval
+from .paired import score_interval
+from .statistics import Interval
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = Literal["open", "a", "b", "no_worse", "futile"]

@@ -8,7 +8,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from ..reading.voting import Key, majority
-from .statistics import Estimate, tango
+from .paired import tango
+from .statistics import Estimate
 
 LEVELS = ("first", "vote", "isolated", "placebo", "last", "team")
 """The path from the mean of the first answers to the team's answer."""

@@ -14,8 +14,8 @@ from itertools import combinations, product
 from statistics import fmean
 from typing import Literal, TypeAlias
 
-from ..base.usage import cheapest
 from .anytime import PairWatch, State, log_e_value
+from .prices import cheapest
 from .statistics import Difference, Interval
 
 FEWEST = 20

@@ -20,11 +20,11 @@ from ...modules.network.rewards import consensus_addition, difference, individua
 from ...modules.network.state import NetworkState
 from ...modules.network.trust import (
     averaged_trust,
+    trust_consensus,
     update_directional,
     update_trust,
 )
 from ...modules.network.weights import Numbers
-from ...modules.reading.voting import trust_consensus
 from .known_answers import KnownAnswers
 from .settings import TrainingSettings
 

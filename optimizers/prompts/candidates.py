@@ -124,8 +124,9 @@ class Candidates:
             if self.complete(candidate) and score > at:
                 best, at = candidate, score
         for candidate in others:
-            if candidate.scores and not self.complete(candidate):
-                low = candidate.estimate().low
+            part = self.selected(candidate)
+            if part.scores and not self.complete(candidate):
+                low = part.estimate().low
                 if low > at:
                     best, at = candidate, low
         return best

@@ -7,8 +7,8 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import (
 
 from typing_extensions import Doc
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError
 from ...modules.base.keyed import without_none
 
 if TYPE_CHECKING:
@@ -118,146 +118,6 @@ class Option:
 
 class Argument(Option):
     """An argument of the command line, with those of `typer.Argument`."""
-
-
-_NUMBERS: dict[type, tuple[Any, str]] = {
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    bool: (bool, "true or false"),
-}
-"""The types of options that are no text, what a file may hold for them, and that in words."""
-
-
-_MOST = 2**63 - 1
-
-
-class CommandOption(NamedTuple):
-    """A field of a request on the command line: the type that it is parsed as, and typer's
-    description.
-    """
-
-    field: Field[Any]
-    type: Any
-    info: Any
-
-    @property
-    def kind(self) -> type[Any]:
-        """The type of one value: of `float | None` or `list[str]` the type within it."""
-        return next(part for part in (*get_args(self.type), self.type) if isinstance(part, type))
-
-    @property
-    def wanted(self) -> str:
-        """What one value is, such as `a whole number of at least 4`."""
-        _, words = _NUMBERS.get(self.kind, (str, "text in quotes"))
-        low, high = self.info.min, self.info.max
-        if low is None:
-            return words
-        if high is None:
-            return f"{words} of at least {low:g}"
-        return f"{words} from {low:g} to {high:g}"
-
-    def check(self, where: str, value: Any) -> None:
-        """Raise UserError for a value that is of another type, or out of range."""
-        takes, _ = _NUMBERS.get(self.kind, (str, ""))
-        # Python counts true and false as whole numbers, too.
-        fits = isinstance(value, takes) and isinstance(value, bool) is (self.kind is bool)
-        if fits and self.kind in (int, float):
-            low, high = self.info.min, self.info.max
-            # NaN is in no range, infinity and what no library can count to in none of these
-            if low is None:
-                low = -_MOST
-            if high is None:
-                high = _MOST
-            fits = low <= value <= high
-        if not fits:
-            several = "a list of " if get_origin(self.type) is list else ""
-            raise UserError(f"{where} is {value!r}: give {several}{self.wanted}")
-
-    def placed(self, value: str, home: Path) -> str:
-        """A path in a file that lies in the folder `home`, where the option is a path."""
-        parts = {*(self.info.metavar or "").split("|")}
-        beside = home / Path(value).expanduser()
-        # What may be a name, too, is one where there is no such file.
-        is_path = {"FILE", "DIR"} & parts and ("NAME" not in parts or beside.exists())
-        return str(beside) if is_path else value
-
-    @property
-    def long_name(self) -> str:
-        """The name, such as `--api-base`; for an argument, the name of its field."""
-        # In `Annotated`, typer stores the first of an option's names as its default.
-        names = (self.info.default, *(self.info.param_decls or ()))
-        own = (name for name in names if isinstance(name, str) and name.startswith("--"))
-        return next(own, "--" + self.field.name.replace("_", "-"))
-
-
-def command_options(request: type[Any]) -> dict[str, CommandOption]:
-    """The command-line fields by name: a request's own first, then those of its groups. A field is
-    on the command line if it is `Annotated` with an option or argument; if the command line parses
-    another type than Python takes, that type comes before it.
-    """
-    hints = get_type_hints(request, include_extras=True)
-    declared = {own.name: own for own in fields(request)}
-    names = dict.fromkeys(
-        name for base in request.__mro__ for name in inspect.get_annotations(base)
-    )
-    options = {}
-    for name in filter(declared.__contains__, names):  # a class variable is no field
-        plain, *metadata = get_args(hints[name]) or (None,)
-        told = next((part for part in metadata if hasattr(part, "help")), None)
-        if told is not None:
-            kind = plain if metadata[0] is told else metadata[0]
-            info = told.of_typer() if isinstance(told, Option) else told  # another package's
-            options[name] = CommandOption(declared[name], kind, info)
-    return options
-
-
-def options_of_file(
-    where: str,
-    document: Mapping[str, Any],
-    known: Mapping[str, CommandOption],
-    home: Path,
-    others: Collection[str] = (),
-) -> dict[str, Any]:
-    """The options of a request that stand in a file in the folder `home`, as the request takes
-    them. `others` are further keys that the file may have, for advice.
-
-    Raises UserError for an unknown key, and for a number or switch that is none.
-    """
-    options = dict[str, Any]()
-    for name, value in document.items():
-        if name not in known:
-            meant = did_you_mean(name, [*others, *known])
-            raise UserError(f"{where} has an unknown key {name!r}{meant}: correct or drop it")
-        option = known[name]
-        if value is not None and option.kind in _NUMBERS:
-            option.check(f"{where}: {name}", value)
-        elif type(value) in (int, float):  # text on the command line, such as points
-            value = str(value)
-        elif isinstance(value, str):
-            value = option.placed(value, home)
-        options[name] = value
-    return options
-
-
-def given_again(request: object, other: type[object], without: Container[str]) -> str:
-    """The options of `request` that were given and that another command has too, to be pasted
-    behind that command; none of those `without`.
-    """
-    words: list[str] = []
-    known = command_options(other)
-    for name, option in command_options(type(request)).items():
-        value = getattr(request, name)
-        if name in without or name not in known or value == option.field.default:
-            continue
-        if isinstance(value, bool):
-            on, _, off = option.long_name.partition("/")
-            words.append(on if value else off)
-            continue
-        if isinstance(value, str | int | float | Path):
-            value = [value]
-        for part in value:
-            words += [option.long_name, str(part)]
-    return shlex.join(words)
 
 
 def _arguments(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
@@ -381,25 +241,6 @@ ProgressOption = Annotated[
 def folder_at(out: str | Path | None) -> Path | None:
     """The folder that a user named, if any."""
     return None if out is None else Path(out).expanduser()
-
-
-def share_of_points(margin: str | float) -> float:
-    """Read a number of points from the command line, such as `2`, as a share, 0.02.
-
-    Raises UserError for what is no share between 0 and 1.
-    """
-    try:
-        share = float(margin)
-        if isinstance(margin, str):
-            share /= 100
-    except (TypeError, ValueError):
-        share = 0.0
-    if isinstance(margin, bool) or not 0 < share < 1:
-        raise UserError(
-            f"the points that do not matter are {margin!r}: give points such as 5, in Python a "
-            "share, 0.05"
-        )
-    return share
 
 
 # Groups of options
@@ -593,6 +434,17 @@ class Columned(Request):
         return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
 
 
+def naming(field: str) -> str:
+    """The words that name the column of a field, on the command line and in Python."""
+    return naming_all({field: "NAME"})
+
+
+def naming_all(columns: Mapping[str, str]) -> str:
+    """The same for several fields, each with the name of its column."""
+    options = (f"--columns {shlex.quote(f'{field}={column}')}" for field, column in columns.items())
+    return f"with {' '.join(options)} (in Python columns={json.dumps(columns, ensure_ascii=False)})"
+
+
 @dataclass(kw_only=True)
 class Checked(Request):
     """How tasks are checked."""
@@ -724,16 +576,3 @@ def pairs_text(pairs: Pairs) -> list[str]:
     if isinstance(pairs, Mapping):
         return [f"{key}={json.dumps(value, default=str)}" for key, value in pairs.items()]
     return list(pairs or ())
-
-
-def split_items(values: str | Iterable[object] | None) -> list[Any]:
-    """The items of an option that may be repeated, and may hold several items separated by
-    commas.
-    """
-    items: list[Any] = []
-    for value in [values] if isinstance(values, str) else values or ():
-        if isinstance(value, str):
-            items += map(str.strip, value.split(","))
-        else:
-            items.append(value)
-    return items

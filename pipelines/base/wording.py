@@ -1,26 +1,18 @@
-"""Wording that several commands share: counts, failed questions, and what a sample can show."""
+"""Wording that several commands share: counts, prices, times and errors."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
-from ...modules.statistics.statistics import minimum_detectable_difference
-from .run_files import Counts, ScoreFields
+from .run_files import ScoreFields
 
-POWER = 0.8
-
-DISCORDANT = (0.1, 0.35)
-"""Assumed shares of questions on which only one of two programs is right, where no run shows it."""
-
-FEWEST, FEWEST_EXACT = 5, 6
-"""With fewer questions McNemar's mid-p, or exact, test cannot reach p < 0.05, even if all go one
-way.
-"""
+NOTHING = 1e-6
+"""A difference below this is 0, but for the rounding of sums."""
 
 LONGEST_REASON = 300  # characters of an error that are shown
 
@@ -59,10 +51,12 @@ def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
     text = f"{difference:+.3g}"
     if is_rate:
         text = f"{100 * difference:+.{decimals}f}"
-    # What rounds to 0 has no sign either.
-    if not float(text):
-        return text.lstrip("+-")
-    return text.replace("-", "−")
+    if float(text):
+        return text.replace("-", "−")
+    # An interval that ends close to 0 does not reach it: as 0, its end would contradict a verdict.
+    if abs(difference) > NOTHING:
+        return f"{100 * difference:+.1g}".replace("-", "−")
+    return text.lstrip("+-")
 
 
 def signed_interval(
@@ -168,92 +162,10 @@ def _parts(total: int, parts: Mapping[str, int | None]) -> str:
     return f"{total:,} ({', '.join(named)})"
 
 
-def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
-    """The smallest true difference (0 to 1) that n paired questions show with 80% power; 1 if there
-    is none. `discordant` is the share of questions that only one of two programs gets right.
-    """
-    if n < fewest:
-        return 1.0
-    return minimum_detectable_difference(n, discordant, POWER)
-
-
-def smallest_differences(n: int) -> tuple[float, float]:
-    """The smallest differences that n questions show where two programs differ on DISCORDANT."""
-    low, high = DISCORDANT
-    return smallest_difference(n, low), smallest_difference(n, high)
-
-
-def shows(n: int, *, is_rate: bool = True) -> str:
-    """Describe what this many questions can show, before they are answered. It assumes the middle
-    of DISCORDANT as the share on which two programs differ.
-    """
-    if not is_rate:
-        return f"what {counted(n, 'question')} can show depends on how far scores spread"
-    difference = smallest_difference(n, sum(DISCORDANT) / 2)
-    if difference >= 1:
-        return f"{counted(n, 'question')} cannot show a difference between programs"
-    return f"{counted(n, 'question')} show differences from about {100 * difference:.0f} points up"
-
-
 def asked(rows: int, questions: int) -> str:
     """`100 questions`; with several rows per question, `500 answers to 100 questions`."""
     named = counted(questions, "question")
     return f"{rows:,} answers to {named}" if rows > questions else named
-
-
-def answers_text(answers: Sequence[str | None]) -> str | None:
-    """The answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
-    if len(answers) == 1:
-        return answers[0]
-    counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
-    return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
-
-
-def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
-    """Caveats of a run: failed questions, questions without a row, and repeats. `counts` come from
-    its summary, and `finished` is the number of questions with a row.
-    """
-    errors, rows, questions = counts.errors, counts.rows, counts.questions
-    notes = []
-    if errors:
-        count = "count" if errors != 1 else "counts"
-        notes.append(
-            f"{errors:,} of the {asked(rows, finished)} of {name} failed and {count} as wrong: "
-            "folkmoot evaluate --retry-errors asks again."
-        )
-    if finished < questions:
-        notes.append(
-            f"{name} is not finished: {finished:,} of its {questions:,} questions have a row."
-        )
-    if rows > finished:
-        notes.append(
-            f"{name} has {rows:,} answers to {counted(finished, 'question')}: each question "
-            "counts once, by the mean over its answers."
-        )
-    return notes
-
-
-MOST_FAILED = 0.05
-"""The largest share of failed questions with which scores are still a result."""
-
-
-def too_many_failed(errors: int, rows: int) -> bool:
-    """Whether so many of the rows are errors that their scores are no result: nothing may be
-    concluded from them.
-    """
-    return errors > MOST_FAILED * rows
-
-
-def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
-    """A sentence on a run of whose rows too many are errors, without a full stop; empty for
-    others.
-    """
-    if not too_many_failed(errors, rows):
-        return ""
-    return (
-        f"{name} failed on {errors:,} of {asked(rows, questions)}, more than {MOST_FAILED:.0%}, so "
-        "its score is no result"
-    )
 
 
 def as_sentence(text: str) -> str:

@@ -18,14 +18,13 @@ from typer.exceptions import TyperException
 from typer.models import OptionInfo
 
 from ...modules.base.errors import UserError
-from ..base.request import command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
 from ..evaluation.request import EvaluateRequest
 from ..tuning.request import TuneRequest
 from . import options as of
-from .command import ATTACHED, Command
+from .command import ATTACHED, Command, command_options
 from .config import apply_defaults, default_lines, defaults
 from .guard import BAD_INPUT, guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .help import write_help

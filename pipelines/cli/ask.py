@@ -8,11 +8,13 @@ from pathlib import Path
 
 import dspy
 
+from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.reading.question import MAX_CHOICES, NAMELESS, from_row
+from ...modules.reading.asked import MAX_CHOICES
+from ...modules.reading.question import NAMELESS, from_row
 from ..base.wording import counted
 from ..data.questions import check_contexts
-from ..evaluation.answering import lm_names
+from ..evaluation.answering import ENDPOINT, lm_names
 from ..programs.resolve import program_of
 from ..programs.seats import (
     Seating,
@@ -51,7 +53,10 @@ def ask(request: AskRequest, view: Quietly) -> None:
             option="--record",
         ),
     ):
-        prediction = program(**asked.inputs())
+        try:
+            prediction = program(**asked.inputs())
+        except ENDPOINT as problem:  # rather a wrong address than an outage
+            raise EndpointDown(str(problem)) from None
     answer = {"question": asked.question, "choices": asked.choices, **prediction.toDict()}
 
     def show() -> None:

@@ -17,8 +17,8 @@ from typer.models import OptionInfo
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import read_regular
-from ..base.request import CommandOption, Default, Request, Seats
-from .command import Command
+from ..base.request import Default, Request, Seats
+from .command import Command, CommandOption
 
 FILE = "folkmoot.toml"
 MOST_BYTES = 2**20

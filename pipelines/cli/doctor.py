@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 from importlib.util import find_spec
-from typing import NamedTuple
+from itertools import zip_longest
 
 import dspy
 
@@ -23,8 +23,8 @@ from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
 from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
-from ..tracking.store import missing_store, open_client, store_file, store_uri
-from ..tracking.values import masked
+from ..tracking.store import missing_store, of_this_mlflow, open_client, store_file, store_uri
+from ..tracking.values import masked, problem_line
 from .guard import STOPPED
 from .options import DoctorRequest, View
 from .show import console, finish
@@ -38,118 +38,112 @@ MARKS = {
     "postgres": "psycopg",
     "math": "math_verify",
     "datasets": "datasets",
+    "plots": "plotly",
+    "ray": "ray",
 }
 """The module that shows that an extra is installed."""
 
 
-class Check(NamedTuple):
-    """What was found: a status (`ok`, `warn` or `fail`), in words, and the fix."""
-
-    status: str
-    result: str
-    fix: str | None = None
-
-
 def doctor(request: DoctorRequest, view: View) -> None:
-    """Show each check when it is done; one that raises has failed, and the others still run."""
-    found, out = dict[str, Check](), console()
+    """Show each check when it is done: its status (`ok`, `warn` or `fail`), what it found, and the
+    fix where there is one. A check that raises has failed, and the others still run.
+    """
+    found, out = dict[str, tuple[str, ...]](), console()
     for name, check in CHECKS.items():
         try:
             found[name] = check(request)
         except UserError as problem:  # whose message already says what to do
-            found[name] = Check("fail", str(problem))
+            found[name] = ("fail", str(problem))
         except CallError as problem:
-            found[name] = Check(
-                "fail", str(problem), "start the endpoint, correct --api-base, or name another --lm"
+            found[name] = (
+                "fail",
+                str(problem),
+                "start the endpoint, correct --api-base, or name another --lm",
             )
         except Exception as problem:
-            found[name] = Check(
-                "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again"
-            )
+            found[name] = ("fail", f"{type(problem).__name__}: {problem}", "install folkmoot again")
         if not view.as_json:
-            status, result, fix = found[name]
-            line = f"{status:4}  {name}: {result}"
-            if fix:
-                line += f"; fix: {fix}"
+            status, *words = found[name]
+            line = f"{status:4}  {name}: {'; fix: '.join(words)}"
             out.print(one_line(line), style=STYLES[status], soft_wrap=True)
-    ok = all(check.status != "fail" for check in found.values())
-    checks = [{"name": name, **check._asdict()} for name, check in found.items()]
+    ok = all(words[0] != "fail" for words in found.values())
+    fields = "name", "status", "result", "fix"
+    checks = [dict(zip_longest(fields, (name, *words))) for name, words in found.items()]
     finish(view, {"ok": ok, "checks": checks}, lambda: None, code=0 if ok else STOPPED)
 
 
-def _extras(_: DoctorRequest) -> Check:
+def _extras(_: DoctorRequest) -> tuple[str, ...]:
     missing = [name for name, module in MARKS.items() if find_spec(module) is None]
     text = f"installed: {', '.join(name for name in MARKS if name not in missing) or 'none'}"
     if missing:
         text += f"; {install_line(missing[0])} would add {missing[0]}"
-    return Check("ok", text)
+    return "ok", text
 
 
-def _data(_: DoctorRequest) -> Check:
+def _data(_: DoctorRequest) -> tuple[str, ...]:
     samples = counted(len(load("sample-choice", "test")), "sample question")
     folder = settings().data
-    if folder is None:
-        return Check("ok", f"{samples}; FOLKMOOT_DATA is not set: known data sets are fetched")
-    files = len(list(folder.glob("*.jsonl")))
-    text = f"{samples}; FOLKMOOT_DATA is {folder} with {counted(files, '.jsonl file')}"
-    if not files:
-        return Check("warn", text, "put NAME-SPLIT.jsonl there")
-    return Check("ok", text)
+    text = f"{samples}; FOLKMOOT_DATA is {folder or 'not set: known data sets are fetched'}"
+    if folder is not None and not any(folder.glob("*.jsonl")):
+        return "warn", f"{text}, which has no .jsonl file", "put NAME-SPLIT.jsonl there"
+    return "ok", text
 
 
-def _store(_: DoctorRequest) -> Check:
+def _store(_: DoctorRequest) -> tuple[str, ...]:
     """Whether the tracking store can be used, and whether runs wait to be sent to it."""
     shown = masked(store_uri())
     file = store_file()
     home = file and next(folder for folder in file.parents if folder.exists())
     if home and not os.access(home, os.W_OK):
-        return Check(
+        return (
             "fail",
             f"{shown} cannot be used, since {home} cannot be written",
             "work in another folder, or set MLFLOW_TRACKING_URI",
         )
     try:
-        if missing_store() is None:  # else the first run makes it
+        # A missing one is made by the first run; MLflow is asked only where that says more, since
+        # it takes seconds.
+        if missing_store() is None and not of_this_mlflow(file):
             open_client().search_experiments(max_results=1)
-    except Exception as problem:  # of a database driver, whose text may hold the password
-        return Check(
+    except Exception as problem:  # any error of MLflow, a database driver or the network
+        return (
             "fail",
-            f"{shown} cannot be used ({type(problem).__name__})",
-            "correct MLFLOW_TRACKING_URI, start its server, or unset it",
+            f"{shown} cannot be used ({problem_line(problem)})",
+            "start its server, or set MLFLOW_TRACKING_URI to another store",
         )
     if folders := waiting():
-        return Check(
+        return (
             "warn",
             f"{shown}: {counted(len(folders), 'run')} not sent ({folders[0]} …)",
             "run folkmoot push",
         )
-    return Check("ok", f"{shown} can be used")
+    return "ok", f"{shown} can be used"
 
 
-def _sandbox(_: DoctorRequest) -> Check:
+def _sandbox(_: DoctorRequest) -> tuple[str, ...]:
     """What runs the code of tasks, which nothing else needs."""
     try:
-        return Check("ok", f"code of tasks runs {Sandbox.of(None)}")
+        return "ok", f"code of tasks runs {Sandbox.of(None)}"
     except UserError as problem:
-        return Check("warn", str(problem))
+        return "warn", str(problem)
 
 
-def _lm(request: DoctorRequest) -> Check:
+def _lm(request: DoctorRequest) -> tuple[str, ...]:
     """Ask the LM a sample question, in the same way as a run does."""
     lms = Seating(request)
     name = lms.seated.get(EVERY, default_lm())
     if name == DEFAULT_LM:
         here = {known["name"]: known["here"] for known in list_weights(settings().cache)}
         if find_spec("xllamacpp") is None or not here[DEFAULT_LM]:
-            return Check("warn", "no LM to ask", f"{install_line('local')}, or name one with --lm")
+            return "warn", "no LM to ask", f"{install_line('local')}, or name one with --lm"
     program, lm = lms.seat(SingleAgent("simple"))
     began = time.monotonic()
     with dspy.context(lm=lm, disable_history=True):
         prediction = program(**load("sample-choice", "test", limit=1)[0].inputs())
     text = f"{name} answered in {duration(time.monotonic() - began)}, loading included"
     if prediction.answer is None:
-        return Check("warn", f"{text}, but unreadably", "choose a more capable LM")
-    return Check("ok", text)
+        return "warn", f"{text}, but unreadably", "choose a more capable LM"
+    return "ok", text
 
 
 CHECKS = {

@@ -46,8 +46,9 @@ def results() -> TextIO:
 
 def heed_interrupts() -> None:
     """Make sure that no Ctrl-C is lost: one that Python drops in a finaliser or a callback is sent
-    again.
+    again. SIGTERM, by which schedulers end a job, is one, too.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     before = sys.unraisablehook
 
     def dropped(what: Any) -> None:

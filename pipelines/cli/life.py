@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
+from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ..base.budget import BudgetSpent
+from ..base.budget import BudgetSpent, Unanswered
 from ..base.cards import result_kind
 from ..base.life import Outcome, Plan
 from ..base.request import Spending
-from ..base.wording import as_sentence
+from ..base.run_files import BOOKS
+from ..base.wording import as_sentence, paused
+from ..lms.ledger import totals
 from ..runs.manifest import OtherRun
 from ..tracking.store import push_words
 from .guard import INTERRUPTED, STOPPED, say
@@ -36,7 +40,7 @@ def live(
         run: carries out the plan. It may call its second argument with a result that ended well,
             before later steps such as sending the run to MLflow. left: reads the partial outcome of
             a stopped attempt from its folder; None if there is none.
-        show: shows an outcome to a person; by default its lines.
+        show: shows an outcome to a person, below why it ended early; by default its lines.
         code_of: the exit code of an outcome that is not empty and did not end early.
     """
     for warning in plan.warnings:
@@ -46,10 +50,9 @@ def live(
     details: list[str] = getattr(plan, "details", list)() if view.verbose or view.dry_run else []
     confirm(request, view, [*plan.lines(), *details], plan.to_dict, plan.cost, guessed)
     shown: list[OutcomeType] = []
+    said = list[str | None]()
 
     def lines(outcome: OutcomeType) -> None:
-        if outcome.stopped and not view.quiet:
-            show_lines([as_sentence(outcome.stopped)])
         show_result(console(), plan.title, outcome.in_words(quiet=view.quiet))
         folder = plan.out
         if view.quiet or folder is None:
@@ -58,11 +61,18 @@ def live(
         if kind is not None and (following := kind.card(folder).next):
             show_lines([f"next: {following}"])
 
+    def in_words(outcome: OutcomeType) -> None:
+        if outcome.stopped and not view.quiet:
+            show_lines([as_sentence(outcome.stopped)])
+            if console().is_terminal:
+                said.append(outcome.stopped)
+        (show or lines)(outcome)
+
     def once(outcome: OutcomeType) -> None:
         # A result that was shown before it was sent to MLflow is not shown again at the end.
         if not shown:
             shown.append(outcome)
-            present(view, outcome.to_dict(), lambda: (show or lines)(outcome))
+            present(view, outcome.to_dict(), lambda: in_words(outcome))
 
     def before_push(outcome: OutcomeType) -> None:
         once(outcome)
@@ -82,10 +92,23 @@ def live(
         raise  # the result in the folder is not this one's
     except (BudgetSpent, UserError) as problem:
         outcome, stopped, code = left(plan), str(problem), STOPPED
-        if outcome is None and not isinstance(problem, BudgetSpent):
+        if outcome is None and not (isinstance(problem, BudgetSpent) or _failed(problem, plan.out)):
             raise  # nothing was done, since the input is wrong
+        if isinstance(problem, EndpointDown):
+            stopped = paused(problem)
     if outcome is not None:
         once(outcome)
     elif view.as_json:
         present(view, {"out": str(plan.out), "stopped": stopped}, lambda: None)
+    if stopped in said:  # where it stands above the result
+        stopped = None
     leave(stopped, code)
+
+
+def _failed(problem: UserError, folder: Path | None) -> bool:
+    """Whether an endpoint or account failed on the way: one that has not answered any call in this
+    folder, or below it, has rather a wrong address or key.
+    """
+    if folder is None or not isinstance(problem, EndpointDown | Unanswered):
+        return False
+    return totals(*(books.parent for books in folder.rglob(BOOKS))).calls > 0

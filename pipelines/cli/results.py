@@ -16,8 +16,8 @@ from ...modules.base.errors import UserError, did_you_mean
 from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, row_state
 from ..base.cards import Card, Kind, result_kind
-from ..base.request import split_items
-from ..base.wording import counted, money, shortened
+from ..base.wording import as_sentence, counted, money, shortened
+from ..comparison.request import split_items
 from ..evaluation.earlier import Evaluation, earlier
 from ..tracking.store import store_uri
 from .guard import BAD_INPUT, STOPPED, say
@@ -208,8 +208,9 @@ def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
         answer = shortened(str(row.answer or "–"), 20)
         gold = shortened(gold_text(row.gold) or "–", 20)
         table.add_row(row.id, _verdict(row), answer, gold, text)
-    for line in run.lines()[:1]:
-        out.print(line, soft_wrap=True)
+    if run.stopped:
+        out.print(as_sentence(run.stopped), soft_wrap=True)
+    out.print(run.lines()[0], soft_wrap=True)
     out.print(table)
     if len(rows) > LISTED:
         out.print(f"and {counted(len(rows) - LISTED, 'more row')}")

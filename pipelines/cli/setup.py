@@ -10,9 +10,9 @@ from rich.table import Table
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
+from ..base.request import naming
 from ..base.settings import settings
 from ..base.wording import counted
-from ..data.aliases import naming
 from ..data.load import DataError, DataReading, understand
 from ..data.places import list_datasets
 from ..data.questions import check_contexts, stands_at

@@ -5,15 +5,17 @@ of an interrupted attempt. Their modules are imported when a command runs.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...modules.base.errors import UserError
-from ..base.request import given_again
 from ..base.wording import counted
+from ..comparison.sources import left_in
 from ..contest.request import ContestRequest
-from ..evaluation.earlier import Evaluation, left_in
+from ..evaluation.earlier import Evaluation
 from ..reporting.contested import contest_in
+from .command import command_options
 from .guard import VERDICT_FAILED, say
 from .options import Confirmed, EvaluateView, TryView
 from .show import console, finish, show_lines, show_result
@@ -28,6 +30,27 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 """What an evaluation was asked for that the contest after it is not."""
 
 
+def _given_again(request: object, other: type[object], without: Container[str]) -> str:
+    """The options of `request` that were given and that another command has too, to be pasted
+    behind that command; none of those `without`.
+    """
+    words: list[str] = []
+    known = command_options(other)
+    for name, option in command_options(type(request)).items():
+        value = getattr(request, name)
+        if name in without or name not in known or value == option.field.default:
+            continue
+        if isinstance(value, bool):
+            on, _, off = option.long_name.partition("/")
+            words.append(on if value else off)
+            continue
+        if isinstance(value, str | int | float | Path):
+            value = [value]
+        for part in value:
+            words += [option.long_name, str(part)]
+    return shlex.join(words)
+
+
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program, or a trained network on recorded answers without LM calls."""
     from ..evaluation.evaluate import carry_out
@@ -36,14 +59,12 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
 
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
-        asked = given_again(request, ContestRequest, NOT_AGAIN)
+        asked = _given_again(request, ContestRequest, NOT_AGAIN)
         if ":" in str(request.program) and plan.program.foreign:
             asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
         lines = result.lines()
         if not view.quiet:
             show_lines([*lines, f"next: {result.next_command(asked)}"])
-        elif result.summary.stopped:  # its first line says why
-            show_lines(lines[1:2])
         else:
             show_lines(lines[:1])
         if view.verbose:
@@ -115,7 +136,12 @@ def try_(request: ContestRequest, view: TryView) -> None:
     from .life import live
 
     def show(contest: Contest) -> None:
-        show_lines(contest.sentences[:1] if view.quiet else contest.lines())
+        lines = contest.lines()
+        if view.quiet:
+            lines = contest.sentences[:1]
+        elif contest.empty:  # its first line says why it ended early, which stands above
+            lines = lines[1:]
+        show_lines(lines)
 
     def code(contest: Contest) -> int:
         return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0

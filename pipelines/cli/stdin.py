@@ -8,7 +8,8 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_BYTES, write_whole
-from ..base.request import Request, command_options
+from ..base.request import Request
+from .command import command_options
 
 DASH = "-"
 

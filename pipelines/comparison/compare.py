@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...modules.base.errors import UserError
-from ...modules.protocols.short_names import distinct, legend
+from ...modules.protocols.declaration import distinct
+from ...modules.protocols.short_names import legend
 from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
 from ...modules.statistics.statistics import bootstrap_mean
-from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
+from ..base.request import CHECKED, LIMITS, entry
 from ..base.run_files import score_fields
-from ..base.wording import run_notes
 from ..data import catalogue
-from ..evaluation.earlier import Evaluation, runs_in
+from ..evaluation.earlier import Evaluation
+from ..runs.caveats import run_notes
 from ..runs.lines import judge_words
 from ..runs.manifest import name_of_run
 from ..runs.summary import mean_score
@@ -30,7 +31,8 @@ from .confounds import confounds, rivals_of, unread_cause
 from .matched import MATCHED, run_or_match, with_matches
 from .pairs import Pair
 from .panel import panel_of
-from .request import AnyRun, CompareRequest, Tested
+from .request import AnyRun, CompareRequest, Tested, share_of_points, split_items
+from .sources import runs_in
 from .tested import RunAnswers, Scores, Test, answered_in, corrected
 from .verdict import A, B, QuestionPrices, conclude, prices_of
 from .words import say
@@ -151,18 +153,18 @@ def carry_out_comparison(
     plan: ComparisonPlan, show: Callable[[Comparison], None] | None = None
 ) -> Comparison:
     """Run the baseline, if one is planned, and compare."""
-    runs, notes = dict(plan.runs), list[str]()
+    runs, notes, stopped = dict(plan.runs), list[str](), None
     if plan.match is not None:
         from .match_budget import match_note, run_match  # brings DSPy
 
         baseline = run_match(plan.match)
         runs[MATCHED] = baseline
         notes.append(match_note(baseline, plan.match.name))
-        if stopped := baseline.summary.stopped:
-            notes.append(f"The baseline is not finished: {stopped}.")
+        stopped = baseline.summary.stopped
     opened = list(filter(None, runs.values()))
     comparison = compared_runs(opened, list(runs), plan.request)
     comparison.notes += notes
+    comparison.stopped = stopped
     if show is not None:
         show(comparison)
     return comparison

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ..base.run_files import ScoreFields
-from ..base.wording import run_failed, too_many_failed
+from ..runs.caveats import run_failed, too_many_failed
 
 SURE = 0.05
 MOST_UNREAD = 0.05

@@ -31,6 +31,7 @@ class Comparison(Sequence[Pair]):
         pairs: the other runs (`a`) with the reference (`b`), then among one another.
         notes: sentences about what the figures leave out.
         panel: whether a majority vote of some runs beats the best of them, or None.
+        stopped: why the baseline ended early; it is compared on the questions that it has.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class Comparison(Sequence[Pair]):
         self.verdict = verdict
         self.notes = list(notes)
         self.panel = panel
+        self.stopped: str | None = None
 
-    stopped = None  # why the baseline ended early; it is compared on the questions that it has
     empty = False  # runs without answers are refused before
 
     @property
@@ -207,4 +208,5 @@ class Comparison(Sequence[Pair]):
             "recommendation": self.recommendation and self.recommendation.to_dict(),
             "panel": self.panel and self.panel.to_dict(),
             "notes": self.notes,
+            "stopped": self.stopped,
         }

@@ -13,14 +13,17 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.registry import names_from
 from ...modules.base.usage import Usage
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
-from ...modules.reading.metrics import Metric, metric_of_run
+from ...modules.reading.grading import metric_name
+from ...modules.reading.metrics import JUDGE, Metric, metric_of
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
-from ..base.budget import Account, Budget, BudgetSpent, open_account
+from ...modules.reading.row import CHECK, ResultRow
+from ..base.account import Account, open_account
+from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
 from ..base.request import CHECKED, LIMITS, entry
 from ..base.run_files import LMFields
@@ -29,10 +32,9 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
 from ..evaluation.kept import questions_of
-from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
+from ..lms.named import billed_as, lm_given
 from ..lms.named import lm as make_lm
-from ..lms.named import lm_given
 from ..lms.prices import Prices
 from ..programs.seats import Seating
 from ..runs.books import open_books
@@ -472,3 +474,36 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     if len(run.summary.run.lm_names) > 1 or prices[0].steps:
         return _cost_per_question(run.rows)
     return _cost_per_question(run.rows, prices[0])
+
+
+def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
+    """The metric that a run was scored by, from its description.
+
+    Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not
+    imported. Raises UserError for a function that is missing, or that has changed since the run.
+    """
+    recorded = run.get("metric")
+    if override is not None:
+        metric = metric_of(override)
+    elif not recorded:
+        return metric_of(None)
+    elif recorded.get("spec") == JUDGE:
+        raise UserError(
+            "the run was graded by a judge: evaluate the other program with the same judge yourself"
+        )
+    elif recorded["name"] == CHECK:
+        raise UserError("the run was scored by a check of yours: give --check (check=…) again")
+    elif not recorded.get("spec"):
+        raise UserError(
+            f"the run was scored by the function {recorded['name']}, which has no name to import "
+            "it by: give it as metric="
+        )
+    else:
+        with names_from("the run", "with --metric (metric=…)"):
+            metric = metric_of(recorded["spec"])
+    if metric.identity() != recorded:
+        raise UserError(
+            f"the run was scored by {metric_name(run)}, not by the metric {metric.name}: give "
+            "that as --metric (metric=…), or run it again"
+        )
+    return metric

@@ -8,11 +8,7 @@ from dataclasses import asdict, dataclass
 from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.clusters import FEW, Clustered
 from ...modules.statistics.statistics import Difference, Interval
-from ..base.wording import (
-    FEWEST,
-    FEWEST_EXACT,
-    smallest_difference,
-)
+from ..runs.caveats import FEWEST, FEWEST_EXACT, smallest_difference
 from .compared import SURE
 from .verdict import NOT_COMPARABLE, UNDECIDED, A, B
 from .words import say

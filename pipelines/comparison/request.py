@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from typing_extensions import Doc
 
+from ...modules.base.errors import UserError
 from ..base.request import (
     AnyMetric,
     Argument,
@@ -160,3 +161,35 @@ class MatchRequest(Matching):
     settings: Annotated[
         Mapping[str, object] | None, Doc("notes to keep in the baseline's settings.")
     ] = None
+
+
+def share_of_points(margin: str | float) -> float:
+    """Read a number of points from the command line, such as `2`, as a share, 0.02.
+
+    Raises UserError for what is no share between 0 and 1.
+    """
+    try:
+        share = float(margin)
+        if isinstance(margin, str):
+            share /= 100
+    except (TypeError, ValueError):
+        share = 0.0
+    if isinstance(margin, bool) or not 0 < share < 1:
+        raise UserError(
+            f"the points that do not matter are {margin!r}: give points such as 5, in Python a "
+            "share, 0.05"
+        )
+    return share
+
+
+def split_items(values: str | Iterable[object] | None) -> list[Any]:
+    """The items of an option that may be repeated, and may hold several items separated by
+    commas.
+    """
+    items: list[Any] = []
+    for value in [values] if isinstance(values, str) else values or ():
+        if isinstance(value, str):
+            items += map(str.strip, value.split(","))
+        else:
+            items.append(value)
+    return items

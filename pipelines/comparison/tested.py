@@ -19,13 +19,8 @@ from ...modules.reading.grading import Scale
 from ...modules.reading.row import ResultRow, is_cut_off, is_unreadable, score_in, taken
 from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.controls import gain_part, paired_difference
-from ...modules.statistics.statistics import (
-    Difference,
-    holm,
-    mcnemar_exact,
-    mcnemar_midp,
-    paired_bootstrap,
-)
+from ...modules.statistics.paired import holm, paired_bootstrap
+from ...modules.statistics.statistics import Difference, mcnemar_exact, mcnemar_midp
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import question_hash
 from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, Pair

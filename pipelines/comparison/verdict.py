@@ -10,12 +10,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.usage import cheapest, price_unit
+from ...modules.statistics.prices import cheapest, price_unit
 from .compared import Compared
 from .words import say
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
+AGAINST = {A: BEATS, UNDECIDED: UNDECIDED, B: WORSE}
+"""The outcome of a program against the one that it is held against, by that of their pair."""
+
 NAMES = {"cost_usd": "US dollars", "tokens": "tokens", "calls": "calls"}
 
 FAIL_IF = {
@@ -257,7 +260,7 @@ def _subject(
     runs: Sequence[Compared], outcomes: Sequence[str], recommended: str | None
 ) -> tuple[str, Compared | None]:
     """The outcome against the reference, and the run that it is about."""
-    for won, outcome in ((A, BEATS), (UNDECIDED, UNDECIDED), (B, WORSE)):
+    for won, outcome in AGAINST.items():
         alike = [run for run, own in zip(runs[1:], outcomes, strict=True) if own == won]
         if alike:
             wanted = won == A and recommended

@@ -102,7 +102,7 @@ def _end(value: float, pair: Rated) -> str:
     """
     low, high = pair.interval
     if pair.is_rate and high - low >= 2 * FINE:
-        value = round(value, 2)
+        return signed(value, decimals=0)
     return _signed(value, pair)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,16 +26,18 @@ from ...optimizers.prompts.metric import OptimizerMetric
 from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeacher
-from ..base.budget import Account, BudgetSpent
+from ..base.account import Account
+from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, books_of, score_fields
-from ..base.wording import ProgressLine, counted, paused, run_failed, used
+from ..base.wording import ProgressLine, paused, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..lms.store import books_around
+from ..runs.caveats import run_failed
 from ..runs.describe import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..runs.summary import Ending
@@ -118,6 +121,8 @@ class Attempt:
             )
             try:
                 self._compare_and_optimize(program, proposals)
+            except EndpointDown as problem:
+                self._ended_by(problem)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:
@@ -137,7 +142,7 @@ class Attempt:
         first: Account | None = None
         if total is not None:  # time counts from here for all three
             first = Account(total.budget.part(FIRST_SHARE), totals(self.folder / BEFORE))
-            self._share = Account(total.budget)
+            self._share = Account(total.budget, whole=total.budget)
         self.before = self._evaluate(program, BEFORE, first)
         if self.before is not None and self.before.summary.counts.rows and self.before.empty:
             raise UserError(
@@ -372,7 +377,7 @@ class Attempt:
 
     def _ended_by(self, problem: BaseException) -> None:
         if isinstance(problem, BudgetSpent):
-            self.stopped, self.short = self._spent(problem), True
+            self.stopped, self.short = str(problem), True
         # One that has never answered is rather a wrong name or address: an error, no pause.
         elif isinstance(problem, EndpointDown) and self.books.paid.calls:
             self.stopped = paused(problem)
@@ -390,17 +395,6 @@ class Attempt:
         # DSPy adds labelled questions to one without demonstrations of its own
         teacher._compiled = any(predictor.demos for predictor in teacher.predictors())
         return teacher
-
-    def _spent(self, problem: BudgetSpent) -> str:
-        """Why the optimizer was stopped, in terms of the budget that the user has named."""
-        share, total = self._share, self.books.account
-        if share is None or total is None or share.uncounted or share.budget == total.budget:
-            return str(problem)
-        return (
-            f"budget {total.budget} spent ({counted(total.spent.calls, 'call')} so far) but for "
-            "what is kept back to ask the result the held-out questions: the best so far is kept; "
-            "a larger budget goes on from there"
-        )
 
     def _scored(self, question: Question, prediction: object, value: float) -> None:
         self.candidates.scored(question, prediction, value)
@@ -445,7 +439,7 @@ class Attempt:
             self.stopped = "interrupted"
         elif self.problem is not None:
             self.stopped = said_by(self.problem)
-        selected = [each for each in candidates if candidates.selected(each).scores]
+        tried = sum(bool(each.scores) for each in candidates if each.name != first.name)
         answered = 0
         if self.before is not None:
             answered = self.before.summary.counts.rows
@@ -453,7 +447,7 @@ class Attempt:
             pair,
             kept,
             len(self.plan.validation),
-            tried=sum(candidate.name != first.name for candidate in selected),
+            tried=tried,
             answered=answered,
             stopped=self.stopped is not None,
             failed=self._failed(),
@@ -500,6 +494,7 @@ class Attempt:
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
         save_with_lm(program, self.folder / PROGRAM, self.plan.lm, self.plan.train)
+        shutil.rmtree(self.folder / COMPILED, ignore_errors=True)  # of another outcome
         if loss:
             save_with_lm(compiled, self.folder / COMPILED, self.plan.lm, self.plan.train)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})

@@ -12,6 +12,7 @@ from typing import Any
 from ...modules.reading.grading import metric_name
 from ..base.cards import Card, Content, Kind, Score, TableEntry, ask_command, kept_files, kinds_in
 from ..base.journal import read_object, records
+from ..comparison.verdict import BEATS, UNDECIDED, WORSE, A, B
 from ..evaluation.card import about, costs_of
 from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
@@ -37,6 +38,10 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if pair := result.get("comparison"):
         difference = {**pair, "value": pair["difference"]}
         card.scores.append(Score.of("difference", difference))
+        outcome = pair["outcome"]
+        card.outcome = {A: UNDECIDED, B: WORSE}.get(outcome, outcome)
+        if result["gain"]:  # of phrases F1 decides, which that outcome is not about
+            card.outcome = BEATS
     card.files = [folder / PROMPTS] if (folder / PROMPTS).exists() else []
     runs = [folder / "before", *sorted(folder.glob("after/*"))]
     evaluated = [run for run in runs if run.is_dir()]

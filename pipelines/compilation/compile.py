@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ...modules.base.calls import EndpointDown
 from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ..base.budget import only_shows
@@ -117,6 +118,8 @@ def compile_as_planned(
             run.track(COMPILE, lm=plan.lm)
         attempt = Attempt(plan, run, tell, began, compile_as_planned)
         attempt.run()
+        if isinstance(attempt.problem, EndpointDown):  # nothing was ever answered
+            raise attempt.problem
         best = attempt.finish(None if attempt.problem else show)
         if attempt.problem is not None:
             raise attempt.problem

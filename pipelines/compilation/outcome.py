@@ -106,12 +106,14 @@ class Compilation(ShownResult):
         for phase, judged in held_out.items():
             if judged is not None:
                 rows, asked = judged["counts"]["rows"], self.settings["validation"]
-                failed = judged["counts"]["errors"]
+                failed, unreadable = judged["counts"]["errors"], judged["counts"]["unreadable"]
                 said = f"{percent(judged['scores'][_metric_of(judged)])}, n = {rows:,}"
                 if rows < asked:
                     said += f" of {asked:,}"
                 if failed:
                     said += f"; {failed:,} failed"
+                if unreadable:
+                    said += f"; {unreadable:,} unreadable"
                 lines[f"held out, {phase}"] = said
         given, winner = self.selection["given"], self.selection["winner"]
         if given is not None:
@@ -169,9 +171,9 @@ def verdict_on(
     """Whether there is a gain beyond chance (None: not known), whether there is a loss, and what to
     do, in a sentence.
 
-    `tried` is how many candidates besides the given program have a score on selection questions,
-    `answered` how many of the `held_out` questions have an answer of the given program. `failed`
-    says that too many of its questions failed.
+    `tried` is how many candidates besides the given program have a score, `answered` how many of
+    the `held_out` questions have an answer of the given program. `failed` says that too many of its
+    questions failed.
     """
     gain = loss = None
     shown: Any = pair

@@ -26,12 +26,12 @@ from ..base.journal import as_json
 from ..base.request import folder_at, pairs_text
 from ..base.wording import counted
 from ..data import questions as data
+from ..data.parts import load_part
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train, noted
 from ..evaluation.estimate import READINGS, UNKNOWN, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given
-from ..lms.foreign import billed_as
-from ..lms.named import lm_identity
+from ..lms.named import billed_as, lm_identity
 from ..programs.resolve import program_of
 from ..programs.seats import (
     Seating,
@@ -261,13 +261,11 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     checked_whole("the seed", request.seed, 0)
     how = request.reading()
     limits = (request.train_split, request.train_limit, request.seed)
-    train, train_split = data.load_part(request.train, "train", *limits, **how)
+    train, train_split = load_part(request.train, "train", *limits, **how)
     validation, held_out_split = list[Question](), request.validation_split
     if request.validation is not None:
         limits = (held_out_split, request.validation_limit, request.seed)
-        validation, held_out_split = data.load_part(
-            request.validation, "validation", *limits, **how
-        )
+        validation, held_out_split = load_part(request.validation, "validation", *limits, **how)
     for questions in (train, validation):
         data.check_ids(questions)
     train, asked_twice = data.apart(train)

@@ -8,9 +8,10 @@ from pathlib import Path
 from ...modules.base.calls import EndpointDown
 from ...modules.reading.grading import Scale
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, too_many_failed
+from ..base.wording import counted, paused
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
+from ..runs.caveats import too_many_failed
 from .entrants import Entrant
 from .lane import Lane, ask_all
 from .outcome import CONFIRM
@@ -31,7 +32,7 @@ def confirm(
     failed.
     """
     lanes: list[Lane] = []
-    stopped, paused = None, False
+    stopped, pauses = None, False
     try:
         for entrant in entrants:
             out = folder / CONFIRM / entrant.folder
@@ -40,7 +41,7 @@ def confirm(
     except BudgetSpent as problem:
         stopped = str(problem)
     except EndpointDown as problem:
-        stopped, paused = f"paused, since an endpoint fails ({problem})", True
+        stopped, pauses = paused(problem), True
     finally:
         runs = [lane.close(stopped) for lane in lanes]
     for lane in lanes:
@@ -52,8 +53,8 @@ def confirm(
     # A budget may have ended it with some answers of one program alone.
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
-        return None, stopped, paused
-    return compare(*runs), stopped, paused  # each is labelled with its name
+        return None, stopped, pauses
+    return compare(*runs), stopped, pauses  # each is labelled with its name
 
 
 def confirmation_words(comparison: Comparison, winner: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.base.sync import awaitable, ends_alone, run_sync
+from ...modules.base.sync import ends_alone, run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
@@ -20,6 +20,7 @@ from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
+from ..base.wording import paused
 from ..comparison.comparison import Comparison
 from ..comparison.verdict import A, B
 from ..reporting.contested import RESULT, Place
@@ -29,7 +30,7 @@ from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
 from ..tasks.picked import Picked
-from ..tracking.context import from_caller
+from ..tracking.context import awaitable
 from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
@@ -88,7 +89,7 @@ If it is cancelled, the finished rows stay in the folder, and the same call with
 continues.
 """
 
-acontest = from_caller(awaitable(contest, _ASYNC))
+acontest = awaitable(contest, _ASYNC)
 
 LOOKS, PLANS = "last_looks", "plans"
 """Keys in `contest.json`: the question counts at which all attempts took their last test, and the
@@ -230,16 +231,16 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             improved = improve(plan, race, run.folder, plan.improve_share)
         except EndpointDown as problem:
             finished = False
-            race.stopped = f"paused, since an endpoint fails ({problem})"
+            race.stopped = paused(problem)
     if improved is not None:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
         field = list({entrant.name: entrant for entrant in asked}.values())
     if plan.unseen and finished and len({entrant.name for entrant in field}) > 1:
-        comparison, stopped, paused = confirm(plan, field, run.folder)
+        comparison, stopped, pauses = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
-        short, finished = short or stopped is not None, not paused
+        short, finished = short or stopped is not None, not pauses
         if comparison is not None:
             names = {entrant.name: entrant.folder for entrant in field}
             if improved is not None and comparison.recommendation is not None:

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.protocols.declaration import distinct
 from ...modules.protocols.deliberation.deliberation import Deliberation
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import COMMAND
-from ...modules.protocols.program import Program, distinct
+from ...modules.protocols.program import Program
 from ...modules.protocols.short_names import short_name
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
-from ..lms.foreign import billed_as
+from ..lms.named import billed_as
 from ..programs.build import MakeLM
 from ..programs.resolve import program_of
 from ..programs.seats import program_given

@@ -12,9 +12,9 @@ from statistics import fmean
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.sync import run_sync
-from ...modules.base.usage import price_unit
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, evidence_in, is_cut_off, is_unreadable, taken
+from ...modules.statistics.prices import price_unit
 from ..base.budget import BudgetSpent
 from ..base.run_files import Manifest
 from ..evaluation.answering import each_in_turn

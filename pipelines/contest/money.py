@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...modules.base.calls import Usage, total
-from ...modules.base.usage import price_unit
-from ..base.budget import Account
+from ...modules.statistics.prices import price_unit
+from ..base.account import Account
 from ..base.wording import rounded_money
 
 PILOT = 3

@@ -21,6 +21,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
+from ..runs.rows import RESULTS
 from ..tracking.log_model import log_program
 from .card import WINNER, winner_commands
 
@@ -80,8 +81,13 @@ class Contest(ContestResult, ShownResult):
 
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
-        """The programs' evaluations by name, the reference first."""
-        return {name: earlier(folder) for name, folder in self.folders.items()}
+        """The evaluations by name of the programs that have answered, the reference first."""
+        runs: dict[str, Evaluation] = {}
+        for name, folder in self.folders.items():
+            # A contest may stop before each program has.
+            if (folder / RESULTS).stat().st_size:
+                runs[name] = earlier(folder)
+        return runs
 
     @cached_property
     def confirmed(self) -> Comparison | None:

@@ -26,9 +26,10 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
-from ..base.request import LIMITS, folder_at, share_of_points, split_items
+from ..base.request import LIMITS, folder_at
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, shortened, smallest_differences, total_cost
+from ..base.wording import counted, rounded_money, shortened, total_cost
+from ..comparison.request import share_of_points, split_items
 from ..data import catalogue
 from ..data import questions as data
 from ..evaluation.check import check_writable, checked
@@ -40,6 +41,7 @@ from ..meter.programs import runs_on_workers
 from ..programs.seats import EVERY, Seating, seat_in
 from ..reporting.contested import RUNS as PLAYED
 from ..runs.books import account_of
+from ..runs.caveats import smallest_differences
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
 from ..runs.rows import RESULTS, read_rows

@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
-from ...modules.base.usage import UNITS
 from ...modules.reading.question import Question
 from ...modules.statistics.field import FEWEST, Exit, FieldWatch
+from ...modules.statistics.prices import UNITS
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, paused, shortened, too_many_failed
+from ..base.wording import counted, paused, shortened
 from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
 from ..evaluation.sheet import none_readable
 from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
+from ..runs.caveats import too_many_failed
 from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all, unit_of
 from .money import PILOT, affordable, amount, task_prices
@@ -171,9 +172,10 @@ class Race:
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
-            if not any(lane.answers for lane in self.lanes.values()):
+            # Where nothing was ever answered, it is rather a wrong address than an outage.
+            if not any(lane.sheet.state.done for lane in self.lanes.values()):
                 self._close_all()
-                raise UserError(f"no LM has answered: {problem}") from None
+                raise
             self.ended, self.stopped = "open", paused(problem)
         except BaseException as problem:
             if not isinstance(problem, UserError):

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ...modules.base.usage import UNITS, total
+from ...modules.base.usage import total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
+from ...modules.statistics.prices import UNITS
 from ...modules.statistics.statistics import Difference, Estimate, wilson
-from ..base.wording import counted, rounded_money, too_many_failed
+from ..base.wording import counted, rounded_money
 from ..reporting.contested import Outcome, Place
+from ..runs.caveats import too_many_failed
 from .free import Free
 from .lane import Lane, unit_of
 from .race import Race

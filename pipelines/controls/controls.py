@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ...modules.base.calls import ROLLOUTS, Rollouts, bound
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ...modules.reading.row import ResultRow
-from ..base.budget import BudgetSpent
+from ..base.account import Account
+from ..base.budget import BudgetSpent, only_shows
 from ..base.journal import write_json
 from ..base.request import entry
 from ..base.wording import counted
@@ -21,11 +22,11 @@ from ..evaluation.repeats import ROLLOUTS_EACH
 from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS
 from ..tasks.picked import checked_scores
-from ..tracking.run import disk_errors, running
+from ..tracking.run import disk_errors, is_sent, running
 from .arms import ARMS
 from .dialogues import FIRST, SELF_CONSISTENT, answers_said, levels_of, unpaid_turns
-from .outcome import CONTROLS, RESULT, WATERFALL, Controls, measure_gain
-from .plan import ControlsPlan, plan_controls
+from .outcome import CONTROLS, RESULT, WATERFALL, Controls, controls_in, measure_gain
+from .plan import ASKED, ControlsPlan, plan_controls
 from .request import ControlsRequest
 
 OWN_ROLLOUTS = 100
@@ -59,6 +60,8 @@ def carry_out_controls(
 ) -> Controls:
     """Carry out the plan. `show` gets the result before it is sent to the tracking store."""
     about, how = plan.about(), plan.request.named("cache", "budget")
+    if (stored := _finished(plan, about)) is not None:
+        return stored
     with (
         running(FOLDER, about, plan.out, engines=plan.engines, **how) as run,
         disk_errors(run.folder),
@@ -70,7 +73,7 @@ def carry_out_controls(
         controls.rate = plan.metric.scale.rate is not False
         controls.agents = [*plan.dialogues.members]
         controls.notes = [f"{remark}." for remark in plan.remarks]
-        arms = _asked(plan, controls)
+        arms = _asked(plan, controls, run.books.account)
         said, rows = list(plan.dialogues.rows), dict[str, dict[str, ResultRow]]()
         for name, arm in arms.items():
             said += arm.rows
@@ -93,8 +96,24 @@ def carry_out_controls(
     return controls
 
 
-def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
-    """Evaluate each arm until the budget is spent, and note in `controls` why it stopped."""
+def _finished(plan: ControlsPlan, about: Mapping[str, object]) -> Controls | None:
+    """The controls in the plan's folder, if the plan asks for nothing more: they are shown as they
+    are stored. Raises UserError where the folder holds something else.
+    """
+    written = FOLDER.earlier(plan.out, about)
+    stored, request = controls_in(plan.out), plan.request
+    same = written.get(ASKED) == about[ASKED]
+    if stored is None or not same or not only_shows(vars(stored), request.budget):
+        return None
+    if request.tracking and not is_sent(plan.out, written.get("mlflow_run_id")):
+        return None
+    return stored
+
+
+def _asked(
+    plan: ControlsPlan, controls: Controls, account: Account | None
+) -> dict[str, Evaluation]:
+    """Evaluate each arm until the account is spent, and note in `controls` why it stopped."""
     arms: dict[str, Evaluation] = {}
     for place, name in enumerate(ARMS):
         # With the recorded run's sample ids, a prompt that an arm shares with it would be answered
@@ -106,15 +125,19 @@ def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
             elif name == SELF_CONSISTENT and plan.match is not None:
                 try:
                     arms[name] = run_match(plan.match)
+                    ended = arms[name].summary.stopped
+                except (BudgetSpent, UserError) as problem:
+                    ended = str(problem)
+                    controls.notes.append(f"{name}: {problem}.")
                 # The other arms stand without this one, which is also stopped by a ceiling of its
                 # own, at the team's bill: only the user's budget ends the controls.
-                except (BudgetSpent, UserError) as problem:
-                    controls.notes.append(f"{name}: {problem}.")
-                    if plan.request.budget is not None and isinstance(problem, BudgetSpent):
-                        controls.stopped = str(problem)
+                if account is not None and account.ended:
+                    controls.stopped = ended
         if name == FIRST and name in arms:  # the other arms go on from these first answers
             fresh = (row for row in arms[name].rows if row.error is None)
             plan.dialogues.first = {row.id: unpaid_turns(row) for row in fresh}
         if controls.stopped:
             break
+    if account is not None and account.ended:
+        controls.spent = str(account.budget)
     return arms

@@ -59,6 +59,7 @@ class Controls(ShownResult):
     calls: int = 0
     cost_usd: float | None = None
     stopped: str | None = None
+    spent: str | None = None  # the budget that stopped it
 
     @property
     def empty(self) -> bool:

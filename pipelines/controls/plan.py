@@ -18,16 +18,16 @@ from ...modules.base.errors import UserError, checked_whole, did_you_mean
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SingleAgent
-from ...modules.reading.metrics import Metric, metric_of_run
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
-from ..base.request import LIMITS, folder_at, split_items
-from ..base.wording import counted, rounded_money, smallest_difference, total_cost
-from ..comparison.match_budget import MatchPlan, plan_match
+from ..base.request import LIMITS, folder_at
+from ..base.wording import counted, rounded_money, total_cost
+from ..comparison.match_budget import MatchPlan, metric_of_run, plan_match
 from ..comparison.matched import same_lm
-from ..comparison.request import MatchRequest
+from ..comparison.request import MatchRequest, split_items
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import questions as data
 from ..evaluation.check import in_plain_text
@@ -35,10 +35,10 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
-from ..lms.foreign import billed_as
-from ..lms.named import lm_identity
+from ..lms.named import billed_as, lm_identity
 from ..programs.seats import EVERY, Seating
 from ..runs.books import account_of
+from ..runs.caveats import smallest_difference
 from ..runs.manifest import made_with, name_of_run
 from ..tasks.check import metric_asked
 from ..tasks.picked import PICKED
@@ -57,6 +57,8 @@ from .outcome import HOME
 from .request import ControlsRequest
 
 NONE = "none"
+ASKED = "asked"
+"""The key in `controls.json` with the arms that were asked for."""
 CHANGED = (
     "the program's prompts or settings have changed since the run: the content part includes the "
     "effect of that"
@@ -174,6 +176,7 @@ class ControlsPlan:
         own = {**self.asked_of(), "label": self.title, "run": str(self.run.folder)}
         return {
             **_branch(self.dialogues, self.request.seed),
+            ASKED: [name for name in ARMS if name in self.calls],
             "manifest": {**self.run.summary.run, "settings": own},
             **made_with(),
         }

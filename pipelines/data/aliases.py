@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...modules.base.errors import UserError
 from ...modules.reading.mentions import pattern
+from ..base.request import naming
 
 ALIASES = {
     "id": "qid question_id example_id uid _id idx index uuid guid row_id item_id",
@@ -31,8 +30,10 @@ ColumnNames = Mapping[str, str | Sequence[str]]
 
 _GOLD = re.compile(
     r"(?:correct|right|gold|golden|true|expected|reference|target|final|best)"
-    r"(?:answer|option|choice|label|response|output)s?(?:index|idx|number|num|key|letter|text)?"
-    r"|(?:correct|gold|answer|label)(?:index|idx|number|num|key|letter|text|option|choice)"
+    r"(?:answer|option|choice|label|response|output)s?"
+    r"(?:index|idx|id|number|num|position|pos|key|letter|text)?"
+    r"|(?:correct|gold|answer|label)"
+    r"(?:index|idx|id|number|num|position|pos|key|letter|text|option|choice)"
 )
 """Further names of the answer: `correctAnswerIndex`, `answer_key`, …"""
 
@@ -167,14 +168,3 @@ def _unlike(names: Iterable[str], why: str) -> UserError:
         f"the columns {', '.join(names)} look like options, {why}; name them A, B, … (with the "
         "label as the answer), or, if they are not options, give the kind, such as --kind span"
     )
-
-
-def naming(field: str) -> str:
-    """The words that name the column of a field, on the command line and in Python."""
-    return naming_all({field: "NAME"})
-
-
-def naming_all(columns: Mapping[str, str]) -> str:
-    """The same for several fields, each with the name of its column."""
-    options = (f"--columns {shlex.quote(f'{field}={column}')}" for field, column in columns.items())
-    return f"with {' '.join(options)} (in Python columns={json.dumps(columns, ensure_ascii=False)})"

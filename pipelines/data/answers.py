@@ -235,7 +235,8 @@ def same_gold(answer: Any, other: Any, choices: Any) -> bool:
     one, two = _gold_texts(answer), _gold_texts(other)
     if one & two:
         return True
-    if not isinstance(choices, Mapping):
+    # Both count from the same end, so that different numbers are different options.
+    if not isinstance(choices, Mapping) or all(map(str.isdigit, one | two)):
         return False
     return bool(_options_meant(one, choices) & _options_meant(two, choices))
 

@@ -17,7 +17,8 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.mentions import BOXED
 from ...modules.reading.question import choices_by_label
-from .aliases import naming_all, squeezed
+from ..base.request import naming_all
+from .aliases import squeezed
 from .tables import DECODER
 
 _HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")

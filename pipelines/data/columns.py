@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError, closest
 from ...modules.reading.question import FIELDS, KINDS, Question
+from ..base.request import naming, naming_all
 from ..base.wording import counted
-from .aliases import LIKE_OPTIONS, column_of, columns_of, naming, naming_all, option_columns
+from .aliases import LIKE_OPTIONS, column_of, columns_of, option_columns
 from .answers import READINGS, AnswerReader, numbered_columns, option_columns_missed, same_gold
 from .cells import (
     answer_in,
@@ -29,6 +30,7 @@ from .tables import TableRow
 
 _IMAGE = re.compile(r"data:image/|<image(?: ?\d+)?>")
 _MAY_BE_CHOICE = (None, "choice")
+_ERRORS = ("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!")
 
 
 def check_columns(columns: Any) -> dict[str, str]:
@@ -236,6 +238,11 @@ class Columns:
     ) -> dict[str, object]:
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         fields = {field: cells[column] for field, column in plan.sources.items()}
+        for column in (*plan.sources.values(), *plan.options):
+            if cells[column] in _ERRORS:
+                raise UserError(
+                    f"{column!r} holds {cells[column]}, an error of the spreadsheet; correct it"
+                )
         for field in ("choices", "context", "meta"):
             if field in fields and (self._cells or field == "choices"):
                 fields[field] = parsed_cell(fields[field], field) or None

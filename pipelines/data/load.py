@@ -39,6 +39,7 @@ _SOLUTIONS = ("answer_raw", "solution", "rationale", "lecture")
 """What known data sets say of the way to the answer; it does not travel with a question."""
 
 _LOOK_AHEAD = 10_000
+_LIKE_NUMBER = re.compile(r"[-+−–]?[$€£¥]?\s?\d[\d.,'’\s]*(?:[$€£¥%])?")
 _LONG = 10
 """Words of a gold answer that is a sentence."""
 _WORD, _SENTENCE = re.compile(r"[^\W\d_]{2,}"), 4
@@ -194,6 +195,7 @@ def understand(
     settled = settle_kinds(reading.questions, _golds_ahead(rows))
     words = [mapper.guesses(), _one_kind(settled)]
     words += [*_one_letter(reading.questions), *_long_golds(reading.questions, own_kind)]
+    words += _odd_golds(reading.questions, own_kind)
     words += _left_out(reading.questions, names)
     if any(words):
         reading.guesses = f"read {', '.join(filter(None, words))}"
@@ -244,6 +246,23 @@ def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str
             f"answers of {middle} words (in the middle), which no reply repeats word for word: "
             "give --kind open --metric judge, or --metric f1"
         )
+
+
+def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
+    """Warnings where gold answers may be numbers, or several in one text, and are read as a text
+    each.
+    """
+    golds = [str(question.answer) for question in questions if question.kind == "span"]
+    if kind is not None or not golds:
+        return
+    if all(map(_LIKE_NUMBER.fullmatch, golds)):
+        yield (
+            f"answers such as `{golds[0]}` as texts (numbers written as 1,250.5 are compared by "
+            "their value)"
+        )
+    for mark in "|;":
+        if 2 * sum(mark in gold for gold in golds) > len(golds):
+            yield f"answers with `{mark}` as one text each (where several are right, write a list)"
 
 
 def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.mentions import BOXED
 from .aliases import CONTAINERS, columns_of, squeezed
-from .cells import OPTION_TEXTS, as_list, separated, without
+from .cells import OPTION_TEXTS, as_list, opened_cell, separated, without
 from .tables import CHAT_TURNS
 
 _RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
@@ -57,7 +57,7 @@ class Shapes:
         flat: dict[str, Any] = {}
         for name, cell in cells.items():
             flat |= self._flattened(name, cell)
-        flat = self._with_asserted(flat)
+        flat = _with_possible(self._with_asserted(flat))
         if self._named_answer is None:
             flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
         return self._with_apart(flat)
@@ -76,7 +76,9 @@ class Shapes:
                 turns = _turns(cell["messages"])
                 if not turns:
                     raise UserError("messages without a role and a content each; correct them")
-                return {name: _said_to(turns)}
+                if [who for who, _ in turns] == ["assistant"]:  # the reply that is wanted
+                    return {f"{name}.answer": _plain_text(turns[0][1])}
+                return {f"{name}.question": _said_to(turns)}
         turns = _turns(cell) if holds_fields else []
         if turns and squeezed(name) in ("messages", "conversations"):
             *earlier, (who, last) = turns
@@ -239,6 +241,14 @@ def _with_aliases(cells: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(aliases, list) or not isinstance(answer, str):
         return cells
     return without(cells, ["answer_aliases"]) | {"answer": [answer, *aliases]}
+
+
+def _with_possible(cells: dict[str, Any]) -> dict[str, Any]:
+    """Possible answers as those that are accepted, where no column says which is right (PopQA)."""
+    if "possible_answers" not in cells or columns_of("answer", cells):
+        return cells
+    accepted = opened_cell(cells["possible_answers"])
+    return without(cells, ["possible_answers"]) | {"answers": accepted}
 
 
 def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:

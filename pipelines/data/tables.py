@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ...modules.base.errors import UserError, from_extra
-from ...modules.base.files import opened, read_regular, texts_below
+from ...modules.base.files import opened, read_regular
 from ..base.wording import counted
 from .aliases import CONTAINERS, columns_of, squeezed
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
@@ -48,15 +48,19 @@ TASK = "question.md"
 """The file that makes a folder a task."""
 
 _EXCEL, _YAML = (".xlsx", ".xlsm"), (".yaml", ".yml")
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 _SAVED = ("dataset_dict.json", "state.json")
 """Of which datasets.save_to_disk writes one."""
 
 WANTED = (
-    "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file, a "
-    f"folder of tasks (TASK/{TASK}), or one that datasets.save_to_disk wrote"
+    "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file "
+    f"(text also as .gz, .bz2 or .zst), a folder of tasks (TASK/{TASK}), or one that "
+    "datasets.save_to_disk wrote"
 )
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
+_AFTER_RETURN = re.compile(r"(?<=\r)(?!\n)")
 _NARROW = ("float16", "float32")
 _BATCH, _MOST_BATCH = 256, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
@@ -84,13 +88,18 @@ def read(path: Path, split: str | None = None) -> TableSource:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix in _YAML:
         raise UserError(f"{path} is YAML, as programs are, and {WANTED}")
-    if suffix not in (*_JSON, *_TEXT, ".parquet"):
+    if suffix in _ARCHIVES:
+        raise UserError(f"{path} is an archive: unpack it, and give a file in it")
+    packing = _PACKED.get(suffix)
+    if packing:
+        suffix = Path(path.stem).suffix.casefold()
+    if suffix not in (*_JSON, *_TEXT) and (packing or suffix != ".parquet"):
         raise UserError(f"{path} has a type that cannot be read, and {WANTED}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
         return TableSource(name, _parquet(path), cells=True)
-    return TableSource(name, _text(path, suffix), cells=suffix in _TEXT)
+    return TableSource(name, _text(path, suffix, packing), cells=suffix in _TEXT)
 
 
 def _tasks(path: Path) -> Iterator[TableRow]:
@@ -101,7 +110,7 @@ def _tasks(path: Path) -> Iterator[TableRow]:
         try:
             if place.is_symlink():
                 raise UserError(f"{place} is a link to another place: put the task here")
-            files, tests = texts_below(place / "files"), texts_below(place / "tests")
+            files, tests = _texts_below(place / "files"), _texts_below(place / "tests")
             question = read_regular(place / TASK, links=False).decode()
             fields = {"id": place.name, "question": question, "kind": "task"}
             yield TableRow(place.name, {**fields, "files": files, "tests": tests})
@@ -383,13 +392,19 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
 # Text
 
 
-def _text(path: Path, suffix: str) -> Iterator[TableRow]:
+def _text(path: Path, suffix: str, packing: str | None) -> Iterator[TableRow]:
     try:
         with opened(path) as file:
+            content: IO[bytes] = file
+            if packing:
+                import pyarrow as pa
+
+                unpacked = Unpacked(path, path.stat().st_size)
+                content = io.BytesIO(unpacked.read(pa.CompressedInputStream(file, packing)))
             if suffix in _JSON:
-                yield from _json(file, str(path))
+                yield from _json(content, str(path))
             else:
-                yield from _delimited(file, _USUAL.get(suffix, ","))
+                yield from _delimited(content, _USUAL.get(suffix, ","))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -417,7 +432,8 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
             row_size += len(line)
             if row_size > MOST_ROW:
                 raise UserError(f"{where}: the row is {TOO_LONG}")
-            yield _decoded(line, where)
+            # Excel for Macs may end lines with a carriage return alone.
+            yield from filter(None, _AFTER_RETURN.split(_decoded(line, where)))
 
     text = lines()
     first, number = next(text, ""), 1
@@ -530,6 +546,8 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
         how = "write an object per line, or an array of objects"
         yield TableRow(place, {}, f"not readable as JSON ({why}); {how}")
         return
+    if alone and isinstance(whole, dict):
+        whole = _turned(whole)
     inside = _table_inside(whole, alone)
     if alone and inside:
         whole = _rows_of(whole, inside)
@@ -538,6 +556,23 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
         return
     for number, value in enumerate(whole, 1):
         yield from _unfolded(f"row {number}", value)
+
+
+def _turned(whole: dict[str, Any]) -> Any:
+    """The rows of a document that holds a list or an object for each column, as pandas writes
+    them, or an object for each id; any other document as it is.
+    """
+    columns = list(whole.values())
+    if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
+        if not columns_of("question", whole) and all(map(_asks, columns)):
+            return [{"id": name} | row for name, row in whole.items()]
+        if any(column.keys() != columns[0].keys() for column in columns):
+            return whole
+        columns = [list(column.values()) for column in columns]
+    is_table = all(isinstance(column, list) and column for column in columns)
+    if not is_table or not columns_of("question", whole) or len(set(map(len, columns))) > 1:
+        return whole
+    return [dict(zip(whole, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
@@ -578,13 +613,24 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
     if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
         return ""
     lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
+    if len(lists) > 1:  # such as what describes the columns, beside the rows
+        lists = [name for name in lists if _asks(whole[name][0])]
     if len(lists) != 1:
         return ""
     first = whole[lists[0]][0]
-    asks = columns_of("question", first) and any(columns_of(field, first) for field in _ANSWERED)
-    if alone or asks or _table_inside(first):
+    if alone or _asks(first) or _table_inside(first):
         return lists[0]
     return ""
+
+
+def _asks(row: Mapping[str, Any]) -> bool:
+    """Whether an object has a question and its answer or options, itself or in a container."""
+    names = list(row)
+    for name, held in row.items():
+        if isinstance(held, dict) and squeezed(name) in CONTAINERS:
+            names += [f"{name}.{inner}" for inner in held]
+    answered = any(columns_of(field, names) for field in _ANSWERED)
+    return bool(columns_of("question", names)) and answered
 
 
 def _is_table(held: Any) -> bool:
@@ -608,26 +654,52 @@ def _json_row(place: str, value: Any) -> TableRow:
 def _excel(path: Path, sheet: str | None) -> Iterator[TableRow]:
     """The rows of a sheet: values as they were last calculated; no formula is evaluated."""
     with from_extra("excel", f"{path}, an Excel file,"):
-        import openpyxl  # noqa: F401  # pandas reads with it
-    import pandas
+        import openpyxl
 
+    filled: dict[str, list[list[Any]]] = {}
     try:
         _check_parts(path)
-        # Strings stay strings: "NA" is an answer and "01" is not 1.
-        sheets = pandas.read_excel(path, sheet_name=None, dtype=object, na_filter=False)
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
+        for page in book.worksheets:
+            page.reset_dimensions()  # which other programs may note wrongly
+            rows = [_excel_row(row) for row in page.iter_rows()]
+            if sum(map(bool, rows)) > 1:
+                filled[page.title] = rows
+        book.close()
     except UserError:
         raise
     except Exception as error:  # openpyxl raises whatever a damaged part makes it raise
         raise UserError(
             f"{path} is not readable as Excel ({_first_line(error)}); save it again"
         ) from None
-    filled = {name: frame for name, frame in sheets.items() if not frame.empty}
     if not filled:
         return
-    for number, row in enumerate(_frame(_split(filled, sheet, str(path)), str(path)), 2):
-        cells = {name: _filled(cell) for name, cell in row.fields.items()}
-        if any(cell is not None for cell in cells.values()):
-            yield TableRow(f"row {number}", cells)
+    header: list[str] = []
+    rows = _split(filled, sheet, str(path))
+    width = max(map(len, rows))
+    for number, cells in enumerate(rows, 1):
+        cells += [None] * (width - len(cells))
+        if not header and any(cells):
+            names = ["" if cell is None else str(cell) for cell in cells]
+            header = _header(names, f"{path}, row {number}")
+        elif any(cell is not None for cell in cells):
+            yield TableRow(f"row {number}", dict(zip(header, cells, strict=True)))
+
+
+def _excel_row(row: Iterable[Any]) -> list[Any]:
+    """The values of a row up to its last filled cell: shares as they are shown, blanks as None."""
+    cells: list[Any] = []
+    for cell in row:
+        value = _filled(cell.value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and "%" in cell.number_format:
+            value = f"{100 * value:.10g}%"
+        cells.append(value)
+    while cells and cells[-1] is None:
+        cells.pop()
+    return cells
 
 
 def _check_parts(path: Path) -> None:
@@ -648,3 +720,22 @@ def _check_parts(path: Path) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _texts_below(folder: Path) -> dict[str, str]:
+    """The texts of all files below a folder, by path; empty without the folder. Raises UserError
+    for a link, of the folder too, and for a file that is not text.
+    """
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link to another place: put its files here")
+    texts = {}
+    for file in sorted(folder.rglob("*")):
+        # A link to a folder is refused below and not passed over: its files would be missing.
+        if file.is_dir() and not file.is_symlink():
+            continue
+        try:
+            texts[file.relative_to(folder).as_posix()] = read_regular(file, links=False).decode()
+        except (OSError, UnicodeDecodeError) as problem:
+            what = problem.strerror if isinstance(problem, OSError) else "it is not text"
+            raise UserError(f"{file} cannot be a file of a task ({what}): leave it out") from None
+    return texts

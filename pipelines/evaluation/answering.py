@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import dspy
 from dspy.utils.exceptions import (
@@ -45,9 +45,12 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.endpoint import without_keys
-from ..lms.foreign import ForeignMeter, billed_as
+from ..lms.named import billed_as
 from ..lms.store import books_around
 from ..runs.rows import error_row, row_of
+
+if TYPE_CHECKING:
+    from ..lms.foreign import ForeignMeter
 
 T = TypeVar("T")
 
@@ -60,7 +63,7 @@ MOST_THOUGHTS = 20_000  # characters that a row keeps
 METRIC = "metric"
 """The name that the ledger gives to the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
-_ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
+ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -128,7 +131,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
                 # An outage is not this question's fault: whether it is one, the next ones show.
-                doubtful = isinstance(problem, _ENDPOINT)
+                doubtful = isinstance(problem, ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not program.foreign:
                     raise  # such as a missing index: every question would fail the same way
@@ -141,7 +144,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             # even if the program caught the error, its answer is not the one it would have given
             raise refused[0]
         if prediction is None:  # what was said before it failed shows where
-            row["transcript"] = [TurnFields.of(turn) for turn in map(_as_in_row, counted.turns)]
+            row["transcript"] = said_in(counted)
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
             graded, judging = await _graded(metric, question, prediction)
@@ -166,8 +169,15 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     return AnsweredRow(row, doubtful, counted.calls)
 
 
-def _as_in_row(turn: Any) -> Any:
-    return turn.to_dict() if isinstance(turn, Turn) else turn
+def said_in(block: metered) -> list[TurnFields]:
+    """What agents said in a block before it failed, as a row has it."""
+    said = []
+    for turn in block.turns:
+        held: Any = turn
+        if isinstance(turn, Turn):
+            held = turn.to_dict()
+        said.append(TurnFields.of(held))
+    return said
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
 from ..base.typed import as_read, misfit
-from ..base.wording import as_sentence, common_error, counted, percent, used
+from ..base.wording import common_error, counted, percent, used
 from ..plots.comparison import score_plot
 from ..runs.lines import (
     bill_line,
@@ -25,7 +25,7 @@ from ..runs.lines import (
     score_line,
     unmetered_line,
 )
-from ..runs.manifest import MANIFEST, name_of_run, read_run, rival_of
+from ..runs.manifest import name_of_run, read_run, rival_of
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 
@@ -109,13 +109,10 @@ class Evaluation:
         return bool(self.summary.counts.rows == self.summary.counts.errors)
 
     def lines(self) -> list[str]:
-        """The result in two lines: the score, and the cost with the folder. Before them stands why
-        the run ended early; a judge, flaky questions, and questions without a metered call get
-        lines of their own.
+        """The result in two lines: the score, and the cost with the folder. A judge, flaky
+        questions, and questions without a metered call get lines of their own.
         """
         lines = [score_line(self.summary), flaky_line(self.summary)]
-        if stopped := self.summary.stopped:
-            lines.insert(0, as_sentence(stopped))
         if judge := self.summary.run.judge:
             lines.append(f"the judge is {judge_words(judge)}")
         lines.append(unmetered_line(self.summary))
@@ -220,48 +217,6 @@ class Evaluation:
         )
 
 
-def runs_in(sources: Iterable[object]) -> list[Any]:
-    """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
-    study) is replaced by these.
-    """
-    runs: list[Any] = []
-    for run in sources:
-        below = []
-        if isinstance(run, str | Path):
-            below = _runs_below(Path(run).expanduser())
-        runs += below or [run]
-    return runs
-
-
-def results_within(result: Any) -> list[Any]:
-    """The results that a result consists of, such as the steps of a pipeline; else itself."""
-    if not isinstance(result, str | Path):
-        return [result]
-    from ..base.cards import result_kind
-
-    folder = Path(result).expanduser()
-    kind = result_kind(folder)
-    if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
-        return [result]
-    below = kind.card(folder).children
-    if any((part / MANIFEST).is_file() for part in below):
-        return [result]
-    return below or [result]
-
-
-def _runs_below(folder: Path) -> list[Path]:
-    """The runs of a result in its folder; none in the folder of a run."""
-    from ..base.cards import result_kind
-
-    if (folder / MANIFEST).exists():
-        return []
-    kind = result_kind(folder)  # asked last: to find kinds, DSPy is imported
-    if kind is None:
-        return []
-    # a damaged folder has no children on its card, and whoever reads it says what is damaged
-    return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
-
-
 def earlier(run: Evaluation | str | Path) -> Evaluation:
     """The evaluation in a folder that `evaluate` wrote, finished or not, with scores computed from
     its rows; an evaluation is returned unchanged.
@@ -311,18 +266,6 @@ def _bills_as_read() -> Any:
 
 load_run = earlier
 """`fm.load_run(folder)`: the evaluation in a folder."""
-
-
-def left_in(folder: Path | None) -> Evaluation | None:
-    """The evaluation that a stopped attempt left in a folder; None where no question is
-    finished.
-    """
-    if folder is None:
-        return None
-    try:
-        return earlier(folder)
-    except UserError:
-        return None
 
 
 def all_failed(out: Path) -> str:

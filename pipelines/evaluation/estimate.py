@@ -24,10 +24,10 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
 from ..base.journal import as_json, records
-from ..base.wording import counted, duration, rounded_money, shows, smallest_differences
-from ..lms.foreign import billed_as
-from ..lms.named import thinks
+from ..base.wording import counted, duration, rounded_money
+from ..lms.named import billed_as, thinks
 from ..lms.prices import Prices
+from ..runs.caveats import shows, smallest_differences
 from ..runs.describe import lms_of
 from ..runs.manifest import former_runs
 from ..runs.rows import RESULTS

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.base.sync import awaitable, run_sync
+from ...modules.base.sync import run_sync
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
@@ -24,7 +24,7 @@ from ..runs.books import open_books
 from ..runs.lines import evaluation_line
 from ..runs.manifest import MANIFEST, RUN
 from ..runs.summary import SUMMARY
-from ..tracking.context import caller_place, from_caller
+from ..tracking.context import awaitable, caller_place
 from ..tracking.run import is_sent, running
 from .answering import (
     CONCURRENCY,
@@ -69,7 +69,7 @@ After it is cancelled, the finished rows stay in the folder, and the same call w
 goes on from there.
 """
 
-aevaluate = from_caller(awaitable(evaluate, _ASYNC))
+aevaluate = awaitable(evaluate, _ASYNC)
 
 
 def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = None) -> Evaluation:

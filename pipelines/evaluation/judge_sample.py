@@ -13,7 +13,8 @@ from ...modules.base.calls import asking, metered
 from ...modules.base.errors import UserError
 from ...modules.reading.grading import MetricError
 from ...modules.reading.question import Question
-from ...modules.statistics.statistics import Estimate, cohens_kappa
+from ...modules.statistics.paired import cohens_kappa
+from ...modules.statistics.statistics import Estimate
 from ..base.run_files import JudgeFields, score_fields
 from ..data.load import load
 from ..runs.summary import rate

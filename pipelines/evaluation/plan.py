@@ -20,13 +20,12 @@ from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK
 from ...optimizers.prompts.demos import labelled_demos
-from ..base.budget import Account
 from ..base.journal import as_json
 from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import questions as data
-from ..lms.foreign import billed_as
+from ..lms.named import billed_as
 from ..programs.seats import (
     Seating,
     parse_sets,
@@ -52,6 +51,7 @@ from .judging import metric_given
 from .request import EvaluateRequest
 
 if TYPE_CHECKING:
+    from ..base.account import Account
     from .estimate import CostEstimate
 
 RUNS = Path("runs")
@@ -386,9 +386,11 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
         return []
     if not weights and not request.demos:
         raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
+    from ..data.parts import load_part
+
     columns = request.column_names()
     how = request.named("kind", "show")
-    train, _ = data.load_part(request.train, "train", request.train_split, columns=columns, **how)
+    train, _ = load_part(request.train, "train", request.train_split, columns=columns, **how)
     data.check_asked(train)
     return train
 
@@ -437,8 +439,10 @@ def _settings(
     noted["sets"] = [f"{key}={json.dumps(value, default=str)}" for key, value in sets.items()]
     noted |= request.named("concurrency")
     if isinstance(request.questions, str | Path):
+        from ..data.parts import recorded
+
         where = (str(request.questions), request.split, request.limit, request.seed)
-        noted |= data.recorded(questions, *where)
+        noted |= recorded(questions, *where)
     if request.columns or request.kind:  # all that is needed to read the same questions again
         noted |= {"columns": pairs_text(request.columns), "kind": request.kind}
     if request.permute or request.repeats > 1:

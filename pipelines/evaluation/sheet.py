@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import (
     AbstractContextManager,
+    AsyncExitStack,
     ExitStack,
     closing,
     contextmanager,
     nullcontext,
     suppress,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from ...modules.base.calls import LostWorker, Usage, asking, metered
+from ...modules.base.calls import ASKER, LostWorker, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
-from ..base.budget import Budget, BudgetSpent, open_account, room_for_question
+from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object, write_json
 from ..base.run_files import JudgeFields, Manifest
 from ..base.wording import counted, shortened
 from ..lms.engine import Engine
-from ..lms.foreign import metering
 from ..lms.ledger import answered_for
+from ..lms.named import engine_of
 from ..lms.seen import Seen
 from ..lms.store import books_around, limited_by
 from ..runs.describe import SAVED, save_with_lm
@@ -44,9 +45,12 @@ from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
-from .answering import AnsweredRow, Doubts, answer_row, each_in_turn
+from .answering import AnsweredRow, Doubts, answer_row, each_in_turn, said_in
 from .plan import EvaluationPlan
 from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
+
+if TYPE_CHECKING:
+    from ..base.account import Account
 
 Taken = tuple[ResultRow, Seen | None]
 """A row, with the calls of its question if it is traced."""
@@ -149,10 +153,19 @@ class AnswerSheet:
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
-            metering(plan.lms, everywhere=everywhere),
+            self._metering(everywhere),
             self._workplace(),
         ):
             yield
+
+    def _metering(self, everywhere: bool) -> AbstractContextManager[object]:
+        """What counts the calls of LMs that folkmoot did not make, if there may be any."""
+        lms, around = self.plan.lms, books_around().meter
+        if not everywhere and around is None and all(map(engine_of, lms)):
+            return nullcontext()
+        from ..lms.foreign import metering
+
+        return metering(lms, everywhere=everywhere)
 
     def _workplace(self) -> AbstractContextManager[object]:
         """Where the code of tasks runs, if there are any."""
@@ -190,7 +203,7 @@ class AnswerSheet:
         """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
         `take` raises.
         """
-        async with await room_for_question(books_around().accounts):
+        async with await _room_for_question(books_around().accounts):
             if any(most is not None for most in self.most.limits.values()):
                 answered, seen = await self._within_limit(ask)
             else:
@@ -210,10 +223,12 @@ class AnswerSheet:
 
     async def _within_limit(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
         """The row of a question that may take no more than `most`: an error row where it would."""
+        from ..base.account import open_account
+
         limit = open_account(self.most, self.plan.engines, Usage())
-        began = time.monotonic()
+        began, counted = time.monotonic(), metered(each=True)
         try:
-            with limited_by(limit):
+            with counted, limited_by(limit):
                 answered, seen = await self._answer(ask)
         except BudgetSpent:
             # Another account is spent, such as that of the run: that is not this question's fault.
@@ -222,7 +237,8 @@ class AnswerSheet:
             why = f"over its limit of {limit.budget}"
             seconds = time.monotonic() - began
             row = error_row(ask.question, why, limit.spent.to_dict(), seconds, ask.repeat)
-            answered, seen = AnsweredRow(row), None
+            row["transcript"] = said_in(counted)
+            answered, seen = AnsweredRow(row, calls=counted.calls), None
         if limit.uncounted is not None:
             raise UserError(
                 f"{limit.uncounted} has no price, so --max-usd-per-task cannot be enforced: give "
@@ -334,6 +350,23 @@ class AnswerSheet:
             # What ended the run says more than the full disk that came after it.
             raise problem or unwritable(full, run.folder, "make room and run it again") from None
         return summary
+
+
+async def _room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
+    """A block in which a question is answered; where a budget is short, questions in flight are
+    finished first.
+    """
+    held = AsyncExitStack()
+    if not accounts:
+        return held
+    key = object()
+    async with held:
+        # a question asked within another one would wait for that one forever
+        if (asker := ASKER.get()).turn is None:
+            for account in accounts:
+                await held.enter_async_context(account.question(key))
+            held.callback(ASKER.reset, ASKER.set(replace(asker, turn=key)))
+        return held.pop_all()
 
 
 def none_readable(row: ResultRow, rows: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
-from ...modules.protocols.short_names import distinct
+from ...modules.protocols.declaration import distinct
 from ...modules.statistics.vote_forecast import (
     ABSTAINED,
     RIGHT,
@@ -23,7 +23,8 @@ from ...modules.statistics.vote_forecast import (
 from ..base.html import html_result
 from ..base.request import entry
 from ..base.wording import counted, signed
-from ..evaluation.earlier import Evaluation, load_run, runs_in
+from ..comparison.sources import runs_in
+from ..evaluation.earlier import Evaluation, load_run
 from ..runs.outcomes import Outcomes, RecordedOutcome, outcomes_from, outcomes_in
 from .request import ForecastRequest
 

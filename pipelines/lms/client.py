@@ -19,6 +19,7 @@ import aiohttp
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.connections import AnswerTooLargeError, LoopSessions, read_body
+from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.journal import to_json
 from ..base.settings import settings
@@ -37,11 +38,12 @@ from .endpoint import (
     read_events,
     too_large,
 )
-from .failures import AskedEndpoint, TransientError, Trouble, failure_of, lacks_path
+from .failures import AskedEndpoint, TransientError, Trouble
 
 _LOG = logging.getLogger("folkmoot")
 
 CONNECT_SECONDS = 10.0
+MOST_HEAD = 65536  # bytes of one header of an answer
 
 Sink = Callable[[bytes], Awaitable[None]]
 """What gets the bytes of a stream as they come."""
@@ -81,9 +83,8 @@ class HttpEndpoint:
         serves: Collection[str] | None = None,
         variable: str = "OPENAI_API_KEY",
     ) -> None:
-        if api_key is not None and api_key != api_key.strip():
-            _LOG.warning("the key for %s stands between blanks: they are left out", model)
-            api_key = api_key.strip()
+        if api_key is not None:
+            api_key = usable_key(api_key, model)
         self.model = model
         self.timeout = timeout
         self.name = plain_address(base_url)
@@ -126,6 +127,8 @@ class HttpEndpoint:
             reply = read(text, about)
             self.answered = True
             return reply
+        from .refusals import failure_of
+
         raise failure_of(status, text, headers, about)
 
     async def forward(
@@ -143,13 +146,18 @@ class HttpEndpoint:
         body = {"model": self.model, **payload}
         status, headers, text = await self._post(body, path, sink, headers)
         about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
-        if not self.has_path(path) and lacks_path(status, text):
-            raise NoSuchPathError(path)
+        if not self.has_path(path):
+            from .refusals import lacks_path
+
+            if lacks_path(status, text):
+                raise NoSuchPathError(path)
         if status < 300:
             streams = is_stream(text)
             reply = read(read_events(text, about) if streams else read_answer_body(text, about))
             self.answered = self.paths[path] = True
             return reply
+        from .refusals import failure_of
+
         raise failure_of(status, text, headers, about)
 
     def has_path(self, path: str) -> bool | None:
@@ -234,6 +242,14 @@ class HttpEndpoint:
             raise FatalCallError(
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
+        except aiohttp.ClientHttpProxyError as problem:
+            from .refusals import proxy_refuses
+
+            said = f"{problem.status}: {one_line(problem.message)[:100]}"
+            if problem.status >= 500:  # it does not reach the host behind it
+                raise not_connected(self.name, f"its proxy says {said}", "unreachable") from None
+
+            raise FatalCallError(proxy_refuses(f"the proxy before {self.name}", said)) from None
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
                 raise FatalCallError(f"{self.name} speaks TLS: write https://") from None
@@ -243,15 +259,43 @@ class HttpEndpoint:
             # aiohttp's words
             if packed := re.search(r"content-encoding: (\w+)", str(problem)):
                 raise packed_otherwise(self.name, packed[1]) from None
-            raise self._broken(problem, "reset" if answer is None else "cut off") from None
+            if isinstance(problem, aiohttp.ClientResponseError):
+                reason = one_line(problem.message)[:200]
+                raise TransientError(
+                    f"{self.name} answered with something that is not HTTP ({reason})", "unreadable"
+                ) from None
+            began = answer is not None or _began(problem)
+            raise self._broken(problem, "cut off" if began else "reset") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
-        reason = one_line(f"{type(problem).__name__}: {problem}")
+        reason = type(problem).__name__
+        if not _began(problem):
+            reason = one_line(f"{reason}: {problem}")
         number = getattr(problem, "errno", None) or 0
         # a host that is not found has a negative number, which strerror does not know
         if number > 0:
             reason = os.strerror(number)
         return not_connected(self.name, reason, kind)
+
+
+def usable_key(key: str, model: str) -> str:
+    """A key without blanks around it. Raises UserError for one that no header can hold."""
+    if key != key.strip():
+        _LOG.warning("the key for %s stands between blanks: they are left out", model)
+        key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"the key for {model} has a line break or another character that no key has: copy it "
+            "once more"
+        )
+    return key
+
+
+def _began(problem: Exception) -> bool:
+    """Whether a connection broke within the head of an answer, which aiohttp then has as the
+    message of its error.
+    """
+    return not isinstance(getattr(problem, "message", ""), str)
 
 
 def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
@@ -261,12 +305,22 @@ def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
 
 
 def _proxy_to(base_url: str) -> str | None:
-    """The proxy that the environment names for an address; None for a direct connection."""
+    """The proxy that the environment names for an address; None for a direct connection. Raises
+    UserError for one that does not speak HTTP.
+    """
     parts = urlsplit(base_url)
     if proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if proxy and "://" not in proxy:  # as curl and requests take it
+        proxy = f"http://{proxy}"
+    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+        raise UserError(
+            f"the proxy for {parts.hostname} speaks {urlsplit(proxy).scheme}, and folkmoot speaks "
+            "HTTP with proxies: set HTTPS_PROXY to an http:// address, or name the host in NO_PROXY"
+        )
+    return proxy
 
 
 @cache
@@ -285,4 +339,7 @@ def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS),
+        # Gateways add long headers; aiohttp's own limits are lower than those of other clients.
+        max_field_size=MOST_HEAD,
+        max_headers=1000,
     )

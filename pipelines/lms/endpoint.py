@@ -25,11 +25,7 @@ from .failures import (
     TransientError,
     Trouble,
     UnusableReplyError,
-    error_in,
     error_instead,
-    failure_inside,
-    failure_of,
-    is_page,
 )
 
 MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
@@ -61,12 +57,15 @@ _CUT_OFF = frozenset(
     }
 )
 _FAILED = frozenset(
-    {"error", "abort", "aborted", "cancelled", "insufficient_system_resource", "network_error"}
+    {
+        *("error", "abort", "aborted", "cancelled", "insufficient_system_resource"),
+        *("network_error", "server_error", "upstream_error", "timeout"),
+    }
 )
 """The finish reasons of attempts that failed on the way."""
 
 
-_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", "cost_usd", "tier"})
+_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", "cost_usd", "tier", "searches"})
 
 
 @dataclass
@@ -81,8 +80,8 @@ class Reply:
     reasoning. `body` is the endpoint's whole answer, if requested. `probability` is the LM's own of
     the answer in the text, 0 to 1, if `logprobs` were requested and the endpoint gives them.
     `thoughts` are what the LM said to itself before the reply, `model` is the name under which the
-    endpoint answered, `cost_usd` what it says that the call cost, and `tier` its service tier; each
-    None where it does not say.
+    endpoint answered, `cost_usd` what it says that the call cost, `tier` its service tier, and
+    `searches` how often it searched the web; each None where it does not say.
     """
 
     text: str
@@ -98,6 +97,7 @@ class Reply:
     model: str | None = None
     cost_usd: float | None = None
     tier: str | None = None
+    searches: int | None = None
 
     @property
     def truncated(self) -> bool:
@@ -227,22 +227,30 @@ def error_of_event(event: Mapping[str, Any]) -> object:
     return next(filter(None, errors), None)
 
 
+def usage_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The usage that the events of a stream state, wherever and in how many parts it stands."""
+    usage: dict[str, Any] = {}
+    for event in events:
+        # Groq and Moonshot have had places of their own for it.
+        parts = [event, event.get("response"), event.get("message"), event.get("x_groq")]
+        choices = event.get("choices")
+        if isinstance(choices, list):
+            parts += choices
+        for part in parts:
+            if isinstance(part, dict) and isinstance(part.get("usage"), dict):
+                usage |= part["usage"]
+    return usage
+
+
 def read_events(text: str, endpoint: AskedEndpoint) -> str:
     """The text of a stream. Raises what an error among its events means; the usage that other
     events state is billed.
     """
     if '"error"' not in text and "\nerror:" not in f"\n{text}":
         return text
-    usage: dict[str, Any] = {}
-    error: object = None
-    for event in events_in(text):
-        whole = event.get("response") or event.get("message")
-        if not isinstance(whole, dict):
-            whole = event
-        stated = whole.get("usage")
-        if isinstance(stated, dict):
-            usage |= stated
-        error = error or error_of_event(event)
+    events = list(events_in(text))
+    error = next(filter(None, map(error_of_event, events)), None)
+    usage = usage_of_events(events)
     try:
         _raise(error, endpoint)
     except (TransientError, CallError) as problem:
@@ -264,13 +272,15 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
                 f"{endpoint.name} blocked the reply ({_why_blocked(body)}): it has no message",
                 body.get("usage"),
             )
-        _raise(choices[0].get("error"), endpoint)
+        _raise(choices[0].get("error"), endpoint, body.get("usage"))
         message = choices[0]["message"]
         reasons = [_reason_of(choice) for choice in choices]
         # of several choices, one that did not end well decides: such a reply is not kept
         reason = next((ended for ended in reasons if ended not in KEEPABLE), reasons[0])
         if reason in _FAILED:
-            raise TransientError(f"{endpoint.name} ended a reply by {reason!r}", "failed")
+            raise TransientError(
+                f"{endpoint.name} ended a reply by {reason!r}", "failed", usage=body.get("usage")
+            )
         spoken = without_thoughts(text_in(message.get("content")))
         answer, thoughts = spoken.text, thoughts_of(message) or spoken.thoughts
         # Thoughts without an end met a token limit, though some servers say "stop".
@@ -290,6 +300,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             model=_name_in(body.get("model")),
             cost_usd=cost_in(body.get("usage")),
             tier=_name_in(body.get("service_tier")),
+            searches=searches_in(body),
         )
     except UNREADABLE as problem:
         if isinstance(problem, CallError):  # some are errors of the user's, too
@@ -297,11 +308,18 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         raise _unreadable(text, endpoint, "a chat completion", body.get("usage")) from None
 
 
-def _raise(error: object, endpoint: AskedEndpoint) -> None:
-    """Raise the failure that an error inside an answer means, if there is one."""
+def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None:
+    """Raise the failure that an error inside an answer means, if there is one; `usage` is what the
+    answer says that it cost.
+    """
     if error:
+        from .refusals import failure_inside, failure_of
+
         status, text = failure_inside(error)
-        raise failure_of(status, text, {}, endpoint)
+        problem = failure_of(status, text, {}, endpoint)
+        if isinstance(problem, TransientError):
+            problem.usage = usage
+        raise problem
 
 
 def _why_blocked(body: Mapping[str, Any]) -> str:
@@ -312,6 +330,7 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 def _reason_of(choice: Mapping[str, Any]) -> str:
     """Why a choice ended, in one spelling for all providers."""
     reason = one_line(str(choice.get("finish_reason") or "stop"))[:40].casefold()
+    reason = reason.replace("-", "_")
     calls = choice.get("message", {}).get("tool_calls")
     if reason == "stop" and calls:  # as some servers say, which would make a reply without text
         return TOOL_CALLS
@@ -322,14 +341,16 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
 
 def thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
-    thoughts = message.get("reasoning_content") or message.get("reasoning")
-    content = message.get("content")
-    if not thoughts and isinstance(content, list):
-        parts = [part for part in content if isinstance(part, dict)]
-        return "".join(text_in(part.get("thinking")) for part in parts)
-    if isinstance(thoughts, str):
-        return thoughts
-    return ""
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        thoughts = message.get(name)
+        if thoughts and isinstance(thoughts, str):
+            return thoughts
+    said = ""
+    for name, field in (("reasoning_details", "text"), ("content", "thinking")):
+        parts = message.get(name)
+        if isinstance(parts, list):
+            said += "".join(text_in(part.get(field)) for part in parts if isinstance(part, dict))
+    return said
 
 
 def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
@@ -351,6 +372,23 @@ def _name_in(value: object) -> str | None:
     if not isinstance(value, str) or not value:
         return None
     return one_line(value)[:200]
+
+
+def searches_in(body: Mapping[str, Any]) -> int | None:
+    """How often a provider searched the web for a reply, for which it asks a fee; None where none
+    is told of.
+    """
+    usage, items = body.get("usage"), body.get("output")
+    tools = usage.get("server_tool_use") if isinstance(usage, dict) else None
+    if isinstance(tools, dict):
+        return _tokens(tools.get("web_search_requests")) or None
+    searches = 0
+    if isinstance(items, list):
+        for item in items:
+            # OpenAI asks nothing for opening a page that a search has found.
+            if isinstance(item, dict) and item.get("type") == "web_search_call":
+                searches += (item.get("action") or {}).get("type", "search") == "search"
+    return searches or None
 
 
 def cost_in(usage: object) -> float | None:
@@ -416,6 +454,8 @@ def _unreadable(
     text: str, endpoint: AskedEndpoint, what: str, usage: object = None
 ) -> TransientError | CallError:
     """The failure of an answer that is not `what` was asked for, perhaps with its usage."""
+    from .refusals import error_in, failure_of, is_page
+
     if is_page(text):
         return failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     if is_stream(text):
@@ -487,6 +527,8 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     cached, written = _first(stated, _CACHED), _first(stated, _WRITTEN)
     reasoning = _first(stated, _REASONING)
     total, apart = stated.get("total_tokens"), (cached or 0) + (written or 0)
+    if completion is None and prompt is not None and (total or 0) > prompt:
+        completion = 0  # Gemini leaves it out where a reply is all thoughts
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
         prompt += apart  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:

@@ -51,16 +51,16 @@ from .failures import (
     OUR_SCHEMA,
     SILENT,
     BrokenStreamError,
+    Change,
     Habits,
     RefusedRequest,
     TransientError,
     UnusableReplyError,
     asks_our_schema,
-    missed_schema,
 )
 from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
-from .prices import TIERS, Prices, full_names, price_per_token
+from .prices import TIERS, Prices, price_per_token, search_fee
 from .seen import Seen, watch
 from .store import Booking, CallCache, CallStore, at_meter, books_around
 
@@ -71,6 +71,7 @@ LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is
 LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
 LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
+MOST_CHOICES = 128  # in one reply, at any provider
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # seconds that one attempt may take
 
@@ -341,7 +342,8 @@ class Engine:
         defaults = settings_now()
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
-        if not model:
+        if not model or not name.isprintable():
+            from .hosted import full_names
             from .weights import KNOWN
 
             names = full_names() | {local: f"local/{local}" for local in KNOWN}
@@ -623,7 +625,8 @@ class Engine:
                     tired = spent > MOST_PAUSE
                 if tired or spent > self.deadline:
                     tries = counted(attempt, "attempt")
-                    raise GivenUpError(f"{problem}; given up after {tries}") from None
+                    said = f"{problem}; given up after {tries}"
+                    raise GivenUpError(said, problem.status) from None
                 wait = min([wait, *_seconds_left()])
                 _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
                 if problem.kind in SILENT:
@@ -645,24 +648,53 @@ class Engine:
         try:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
-            for change in habits.changes(problem, fitted.payload, number):
-                # The client of the meter would not learn that its setting was left out.
-                if call.whole and change.what != "renames":
-                    continue
-                changed = _Call(habits.trying(change).fit(asked), call.key, call.whole)
-                try:
-                    reply = await self._attempt(endpoint, changed, number)
-                except (TransientError, CallError):
-                    continue
-                # One reply that missed the schema says nothing about the endpoint, so nothing is
-                # kept.
-                if not missed_schema(problem) and change.sentence not in self.habits.notes:
-                    _LOG.warning("%s %s", self.model, self.habits.keep(change))
-                return reply
-            raise
+            changed = await self._changed(endpoint, call, number, habits, asked, problem)
+            if changed is None:
+                raise
+            return changed
         if asks_our_schema(fitted.payload):
             self.habits.schema = True
         return reply
+
+    async def _changed(
+        self,
+        endpoint: Transport,
+        call: _Call,
+        number: int,
+        habits: Habits,
+        asked: Mapping[str, Any],
+        problem: Exception,
+    ) -> Reply | None:
+        """The reply to the request with as few changes as the endpoint takes it with; None where
+        none helps. Endpoints name one setting at a time, so what they say of a changed request may
+        ask for another change.
+        """
+        from .refusals import changes_of, missed_schema, says_other
+
+        refusals: list[tuple[list[Change], Exception]] = [([], problem)]
+        for changes, refusal in refusals:  # which grow, so that few changes are tried before many
+            tried = habits.trying(changes)
+            for change in changes_of(tried, refusal, tried.fit(asked), number):
+                # The client of the meter would not learn that its setting was left out.
+                if call.whole and change.what != "renames":
+                    continue
+                more = [*changes, change]
+                fitted = _Call(habits.trying(more).fit(asked), call.key, call.whole)
+                try:
+                    reply = await self._attempt(endpoint, fitted, number)
+                except (TransientError, CallError) as other:
+                    if says_other(other, refusal):
+                        refusals.append((more, other))
+                    continue
+                # One reply that missed the schema says nothing about the endpoint, so nothing is
+                # kept.
+                if missed_schema(refusal):
+                    more = changes
+                for kept in more:
+                    if kept.sentence not in self.habits.notes:
+                        _LOG.warning("%s %s", self.model, self.habits.keep(kept))
+                return reply
+        return None
 
     async def _attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
         """Make one paid attempt, if the budgets allow it. The ledgers note the call as in flight
@@ -718,8 +750,9 @@ class Engine:
         kind = getattr(problem, "kind", None)
         if problem is None:
             return self._entry(call, sent.result(), number)
-        if usage := getattr(problem, "usage", None):
-            stated = Reply("", "", **tokens_in(usage), cost_usd=cost_in(usage))
+        usage = getattr(problem, "usage", None)
+        stated = Reply("", "", **tokens_in(usage), cost_usd=cost_in(usage))
+        if stated.prompt_tokens or stated.cost_usd is not None:
             return self._entry(call, stated, number)
         if isinstance(problem, UnusableReplyError) or kind in MAY_BE_BILLED:
             return lost
@@ -767,7 +800,8 @@ class Engine:
         if limits:
             most = limits[0]
         # Nothing is ever booked below zero, whatever a caller asks for.
-        whole = max(0, min(int(most), likely)) * max(1, int(payload.get("n") or 1))
+        choices = max(1, min(int(payload.get("n") or 1), MOST_CHOICES))
+        whole = choices * max(0, min(int(most), likely))
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
 
     def _cost(self, reply: Reply) -> float | None:
@@ -780,7 +814,11 @@ class Engine:
             prices = price_per_token(self.model, reply.tier) or prices
         if prices is None:
             return None
-        return Prices(*prices).cost(reply)
+        cost = Prices(*prices).cost(reply)
+        if cost is not None and reply.searches:
+            fee = search_fee(self.model)
+            return None if fee is None else cost + fee * reply.searches
+        return cost
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()

@@ -38,10 +38,9 @@ from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import POLL_SECONDS
 from .endpoint import KEEPABLE, tokens_in, without_keys
-from .engine import Engine
 from .ledger import Entry, usage_of
 from .named import engine_of
-from .prices import Prices, price_per_token
+from .prices import price_per_token
 from .seen import Seen, SeenCall
 from .store import Booking, at_meter, books_around
 
@@ -50,26 +49,6 @@ LAST_SECONDS = 5.0
 
 Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
 """Context variables that a call has set, with the tokens that restore them."""
-
-
-@dataclass(frozen=True)
-class ForeignLM:
-    """The price and name of an LM that folkmoot did not make, for budgets and forecasts."""
-
-    model: str
-    prices: Prices | None
-    endpoint: str = "DSPy"
-    concurrency: int = 64
-    cached: bool = False
-    to_price: str = "make it by fm.lm(…, price=…)"
-
-
-def billed_as(lm: object) -> Engine | ForeignLM:
-    """The object by which an LM's calls are counted and priced: its engine, or the facts known by
-    its name.
-    """
-    model = str(getattr(lm, "model", lm))
-    return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 @dataclass
@@ -332,7 +311,8 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
     """What an LM was asked, from the arguments of DSPy's call."""
-    asked = inputs.get("prompt")
+    # By position DSPy calls a request `prompt`, by name `request`, as in 3.5's `LM.generate`.
+    asked = inputs.get("request") or inputs.get("prompt")
     if isinstance(asked, Request):
         return [{"role": role, "content": text} for role, text in texts_of(asked)]
     return inputs.get("messages") or [{"role": "user", "content": str(asked or "")}]

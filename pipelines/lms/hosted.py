@@ -16,10 +16,10 @@ import httpx
 
 from ...modules.base.calls import CallError
 from ...modules.base.context import GUARD, bound
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, closest
 from ...modules.base.fence import one_line
 from ..base.settings import settings
-from .client import HttpEndpoint
+from .client import HttpEndpoint, usable_key
 from .endpoint import (
     Reply,
     body_text,
@@ -31,8 +31,9 @@ from .endpoint import (
     read_completion,
     too_large,
 )
-from .failures import AskedEndpoint, TransientError, Trouble, failure_of
-from .prices import known_model, spelled
+from .failures import AskedEndpoint, TransientError, Trouble
+from .prices import known_model, price_table
+from .refusals import failure_of
 
 ANTHROPIC, ANTHROPIC_VERSION = "https://api.anthropic.com/v1", "2023-06-01"
 FIELDS = frozenset(
@@ -84,6 +85,8 @@ class LiteLLMEndpoint:
         self.api_base = api_base
         self.timeout = timeout
         self.answered = False
+        if api_key is not None:
+            api_key = usable_key(api_key, model)
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
@@ -321,3 +324,28 @@ def _guard_clients(litellm: Any) -> None:
     litellm.in_memory_llm_clients_cache.flush_cache()  # clients that were made before
     # LiteLLM makes this client on first use and keeps it; one from before is not guarded.
     vars(litellm).pop("module_level_aclient", None)
+
+
+def full_names() -> dict[str, str]:
+    """The full LiteLLM name of each chat model that the table lists without its provider."""
+    bare = {name: rates for name, rates in price_table().items() if "/" not in name}
+    # the table may name a provider's part, such as vertex_ai-language-models
+    return {
+        name: f"{rates['litellm_provider'].partition('-')[0]}/{name}"
+        for name, rates in bare.items()
+        if rates.get("mode") == "chat"
+    }
+
+
+def spelled(model: str) -> str | None:
+    """The name with the provider that is most likely meant; None for a known provider, or one that
+    is like no other.
+    """
+    names = [*full_names().values(), *filter(lambda name: "/" in name, price_table())]
+    known = {name.partition("/")[0] for name in names}
+    provider, _, rest = model.partition("/")
+    meant = None if provider in known else closest(provider, known)
+    # LiteLLM has providers without prices, whose names are longer: vertex_ai_beta
+    if meant is None or abs(len(meant) - len(provider)) > 1:
+        return None
+    return f"{meant}/{rest}"

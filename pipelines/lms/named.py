@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,26 @@ def engine_of(language_model: object) -> Engine | None:
     if not isinstance(engine, SyncEngine):
         return None
     return engine.engine
+
+
+@dataclass(frozen=True)
+class ForeignLM:
+    """The price and name of an LM that folkmoot did not make, for budgets and forecasts."""
+
+    model: str
+    prices: Prices | None
+    endpoint: str = "DSPy"
+    concurrency: int = 64
+    cached: bool = False
+    to_price: str = "make it by fm.lm(…, price=…)"
+
+
+def billed_as(lm: object) -> Engine | ForeignLM:
+    """The object by which an LM's calls are counted and priced: its engine, or the facts known by
+    its name.
+    """
+    model = str(getattr(lm, "model", lm))
+    return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 def lm_identity(language_model: Any) -> LMFields | None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import closest
 from .endpoint import Reply
 
 _NAMES = (
@@ -53,7 +52,8 @@ class Prices(NamedTuple):
         if call.prompt_tokens is None or call.completion_tokens is None:
             return None
         if self.steps:
-            return self.of_prompt(call.prompt_tokens)._replace(steps=()).cost(call)
+            own = self.of_prompt(call.prompt_tokens)._replace(steps=(), request=self.request)
+            return own.cost(call)
         cached, written = call.cached_prompt_tokens or 0, call.cache_write_tokens or 0
         thought = call.reasoning_tokens or 0
         return (
@@ -67,7 +67,8 @@ class Prices(NamedTuple):
 
 
 @cache
-def _table() -> dict[str, Any]:
+def price_table() -> dict[str, Any]:
+    """LiteLLM's entries by the names of models."""
     spec: Any = importlib.util.find_spec("litellm")
     table: dict[str, Any] = json.loads(Path(spec.origin).with_name(_TABLE).read_text())
     return table
@@ -76,32 +77,16 @@ def _table() -> dict[str, Any]:
 def known_model(model: str) -> dict[str, Any]:
     """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
     # the table lists OpenAI's and some other models without their provider
-    return _table().get(model) or _table().get(model.partition("/")[2]) or {}
+    return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
 
 
-def full_names() -> dict[str, str]:
-    """The full LiteLLM name of each chat model that the table lists without its provider."""
-    bare = {name: rates for name, rates in _table().items() if "/" not in name}
-    # the table may name a provider's part, such as vertex_ai-language-models
-    return {
-        name: f"{rates['litellm_provider'].partition('-')[0]}/{name}"
-        for name, rates in bare.items()
-        if rates.get("mode") == "chat"
-    }
-
-
-def spelled(model: str) -> str | None:
-    """The name with the provider that is most likely meant; None for a known provider, or one that
-    is like no other.
-    """
-    names = [*full_names().values(), *filter(lambda name: "/" in name, _table())]
-    known = {name.partition("/")[0] for name in names}
-    provider, _, rest = model.partition("/")
-    meant = None if provider in known else closest(provider, known)
-    # LiteLLM has providers without prices, whose names are longer: vertex_ai_beta
-    if meant is None or abs(len(meant) - len(provider)) > 1:
+def search_fee(model: str) -> float | None:
+    """The price of one search of the web by an LM, in USD; None where the table has none."""
+    fees = known_model(model).get("search_context_cost_per_query") or {}
+    fee = fees.get("search_context_size_low")
+    if fee is None:
         return None
-    return f"{meant}/{rest}"
+    return float(fee)
 
 
 def price_per_token(model: str, tier: str | None = None) -> Prices | None:
@@ -116,6 +101,9 @@ def price_per_token(model: str, tier: str | None = None) -> Prices | None:
     prices = _prices(ranges[0] if ranges else rates)
     if prices is None:  # ranges without a price for tokens count other things
         return None
+    # an LM that searches has a fee for each request, by how much it searches
+    if rates.get("litellm_provider") == "perplexity" or "-search-" in model:
+        prices = prices._replace(request=search_fee(model))
     steps = _steps(rates)
     if ranges:
         steps = ((later["range"][0], _prices(later)) for later in ranges[1:])
@@ -126,15 +114,7 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
     prices = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
     if None in prices[:2]:
         return None
-    known = Prices(*prices)  # type: ignore[arg-type]
-    if rates.get("litellm_provider") != "perplexity":
-        return known
-    # an LM that searches has a fee for each request, by how much it searches
-    fees = rates.get("search_context_cost_per_query") or {}
-    fee = fees.get("search_context_size_low")
-    if fee is not None:
-        known = known._replace(request=float(fee))
-    return known
+    return Prices(*prices)  # type: ignore[arg-type]
 
 
 def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:

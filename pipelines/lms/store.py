@@ -11,19 +11,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...modules.agents.profile import Profile
 from ...modules.base.context import OPEN_BOOKS, bound
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, own_folder, read_regular, whole_lines
 from ...modules.base.keyvalue import KeyValue
-from ..base.budget import Account
 from ..base.journal import Journal, as_json, from_json, parsed, to_json, unwritten, write_json
 from ..base.run_files import books_of
 from ..base.settings import settings
 from .endpoint import Reply
 from .ledger import Entry, Ledger, usage_of
+
+if TYPE_CHECKING:
+    from ..base.account import Account
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"

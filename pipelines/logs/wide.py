@@ -34,6 +34,12 @@ _NAMES = (
 )
 """What the column of the agents is called, in any capitals; the last two stand for a blank name."""
 
+_SUMS = (
+    *("total", "sum", "mean", "average", "avg", "accuracy", "score", "rank", "cost", "cost_usd"),
+    *("tokens", "seconds", "resolved", "solved", "pass_rate", "resolve_rate", "n", "date"),
+)
+"""Columns that tell of all tasks of an agent."""
+
 _NOT_TRIED = ("-", "nan", "na", "n/a", "null", "none")
 _OF_TRIALS = re.compile(r"(\d+)\s*/\s*(\d+)")
 _MOST_TRIALS = 20
@@ -140,6 +146,12 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
     """
     rows = [(f"{path}, {row.where}", row.fields) for row in read(path).rows]
     name = _agents_column(rows[0][1])
+    for column in rows[0][1]:
+        if column.strip().casefold() in _SUMS:
+            raise UserError(
+                f"{path}: the column {column!r} seems to tell of all tasks: take it out, or give "
+                "the task another name"
+            )
     cells = 0
     figures = []
     for _, fields in rows:

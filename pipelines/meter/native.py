@@ -18,8 +18,10 @@ from ..lms.endpoint import (
     cost_in,
     error_of_event,
     events_in,
+    searches_in,
     text_in,
     tokens_in,
+    usage_of_events,
 )
 
 Whole = Mapping[str, Any]
@@ -64,11 +66,15 @@ class NativePath:
         return [cut(clean(_text_of(item)), MOST_RETURNED) for item in given]
 
     def streamed(self, text: str) -> Whole:
-        """The reply that the events of a stream make; empty where they are of another form."""
+        """The reply that the events of a stream make; only its usage where they are of another
+        form.
+        """
+        events = list(events_in(text))
+        usage = usage_of_events(events)
         try:
-            return self.joined(events_in(text))
+            return {**self.joined(events), "usage": usage}
         except UNREADABLE:
-            return {}
+            return {"usage": usage}
 
     def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
         """A reply with its tokens; `body` is what the client gets."""
@@ -90,6 +96,7 @@ class NativePath:
             body=body,
             cost_usd=cost_in(whole.get("usage")),
             tier=tier,
+            searches=searches_in(whole),
         )
 
 
@@ -155,16 +162,22 @@ def _message_returned(messages: object) -> list[Any]:
 
 
 def _called(name: object, arguments: object) -> str:
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments)
-    return f"{name}({arguments})"
+    return f"{name}({_as_text(arguments)})"
+
+
+def _as_text(arguments: object) -> str:
+    """The arguments of a call, which some servers give as an object."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments)
 
 
 def _chat_text(whole: Whole) -> str:
     message = (whole.get("choices") or [{}])[0].get("message") or {}
     content = message.get("content") or message.get("refusal") or ""
     parts = [text_in(content)]
-    for call in message.get("tool_calls") or ():
+    older = message.get("function_call")  # of functions, before there were tools
+    for call in message.get("tool_calls") or (older and [{"function": older}]) or ():
         function = call.get("function") or {}
         parts.append(_called(function.get("name"), function.get("arguments")))
     return "\n".join(filter(None, parts))
@@ -176,22 +189,20 @@ def _chat_end(whole: Whole) -> str:
 
 def _chat_joined(events: Iterable[Whole]) -> Whole:
     """The first choice of a chat stream."""
-    content, usage, reason, tier = "", None, None, None
+    content, reason, tier = "", None, None
     ids: dict[int, object] = {}
     calls: dict[object, dict[str, str]] = {}
     for event in events:
-        # Groq and Moonshot have had places of their own for it.
-        usage = event.get("usage") or (event.get("x_groq") or {}).get("usage") or usage
         tier = event.get("service_tier") or tier
         for choice in event.get("choices") or []:
             # Of several choices a transcript shows one; the client has got all of them.
             if choice.get("index"):
                 continue
             delta = choice.get("delta") or {}
-            content += delta.get("content") or choice.get("text") or ""
+            content += text_in(delta.get("content")) or choice.get("text") or ""
             reason = choice.get("finish_reason") or reason
-            usage = choice.get("usage") or usage
-            for call in delta.get("tool_calls") or ():
+            older = delta.get("function_call")  # of functions, before there were tools
+            for call in delta.get("tool_calls") or (older and [{"function": older}]) or ():
                 # Name and arguments of a call come in pieces, of several calls in turn. Some
                 # servers number all calls alike.
                 place = call.get("index") or 0
@@ -199,10 +210,10 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
                 own = calls.setdefault((place, ids[place]), {"name": "", "arguments": ""})
                 function = call.get("function") or {}
                 for name in own:
-                    own[name] += function.get(name) or ""
+                    own[name] += _as_text(function.get(name) or "")
     message = {"content": content, "tool_calls": [{"function": value} for value in calls.values()]}
     choice = {"message": message, "text": content, "finish_reason": reason or UNFINISHED}
-    return {"choices": [choice], "usage": usage, "service_tier": tier}
+    return {"choices": [choice], "service_tier": tier}
 
 
 def _completion_text(whole: Whole) -> str:
@@ -246,11 +257,8 @@ def _message_text(whole: Whole) -> str:
 
 def _message_joined(events: Iterable[Whole]) -> Whole:
     content: dict[int, dict[str, Any]] = {}
-    usage: dict[str, Any] = {}
     reason = None
     for event in events:
-        # The first event has the prompt's tokens in its message, a late one those of the reply.
-        usage |= (event.get("message") or event).get("usage") or {}
         delta = event.get("delta") or {}
         reason = delta.get("stop_reason") or reason
         part = content.setdefault(event.get("index", 0), {})
@@ -258,7 +266,7 @@ def _message_joined(events: Iterable[Whole]) -> Whole:
         part["text"] = (part.get("text") or "") + (delta.get("text") or "")
         if "partial_json" in delta:
             part["input"] = (part.get("input") or "") + delta["partial_json"]
-    return {"content": list(content.values()), "usage": usage, "stop_reason": reason or UNFINISHED}
+    return {"content": list(content.values()), "stop_reason": reason or UNFINISHED}
 
 
 def _embedded(whole: Whole) -> str:

@@ -83,6 +83,15 @@ others stay here: a key may have any name.
 """
 
 
+METERED = frozenset(
+    {
+        *("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL"),
+        *("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+    }
+)
+"""Those that lead to the meter in place of the user's own."""
+
+
 class Metered(Foreign):
     """A function of the user's own with a parameter `endpoint`, which gets an `Endpoint`.
 
@@ -297,8 +306,16 @@ class Start:
                 raise self._cannot_start(str(problem.strerror)) from None
             if code != 0:
                 reason = _reason(complaint)[:500] or "it printed no reason"
-                raise CommandError(f"the command ended with code {code}: {reason}")
+                advice = self._not_passed(reason)
+                raise CommandError(f"the command ended with code {code}: {reason}{advice}")
             return _answer(_last_line(printed))
+
+    def _not_passed(self, reason: str) -> str:
+        """What to do about the first variable in a reason that is set here but not passed on."""
+        named = set(_VARIABLE.findall(reason)) - PASSED - set(self.pass_env) - METERED
+        for name in settings().environment_of(named, ()):
+            return f"; {name} is set here, and a command gets it where --pass-env {name} is given"
+        return ""
 
     def _how(self, endpoint: Endpoint, cache: str) -> Started:
         """How the command is started for a question."""
@@ -386,6 +403,7 @@ def _last_line(file: IO[bytes]) -> str:
     return "".join(last_lines(file)).strip()
 
 
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 _NAMES_AN_ERROR = re.compile(
     r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b"
     r"(?:.*:[ \t]*\n)*.*)",  # what ends with a colon is only its beginning

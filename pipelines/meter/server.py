@@ -627,7 +627,8 @@ def _status_of(problem: Exception) -> tuple[int, str]:
     if isinstance(problem, FatalCallError):
         return 402 if isinstance(problem, BudgetSpent | BillingError) else 403, str(problem)
     if isinstance(problem, CallError):
-        return 502, said_by(problem)
+        # What the provider says last, such as 429, is what a client knows how to treat.
+        return getattr(problem, "status", 0) or 502, said_by(problem)
     # from a translator that gets a request of another form
     return 400, f"the request cannot be read: {said_by(problem)}"
 

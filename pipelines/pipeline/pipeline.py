@@ -64,7 +64,8 @@ class Pipeline(ShownResult):
         return words
 
     def to_dict(self) -> dict[str, object]:
-        return {**self.card.to_dict(), "winner": self.winner, "registered": self.registered}
+        own = {"winner": self.winner, "registered": self.registered, "stopped": self.stopped}
+        return {**self.card.to_dict(), **own}
 
     def __repr__(self) -> str:
         return f"Pipeline({self.folder}: {self.winner or self.stopped})"
@@ -156,7 +157,8 @@ def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | N
 
 
 def pipeline_in(folder: Path | None) -> Pipeline | None:
-    """The pipeline in a folder, as far as it has come; None where there is none."""
+    """The pipeline in a folder, as far as it has come; None where no step has a result."""
     if folder is None or not (folder / PIPELINE).exists():
         return None
-    return Pipeline(folder)
+    left = Pipeline(folder)
+    return None if left.empty else left

@@ -17,20 +17,14 @@ from typing import Any, NamedTuple
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.base.yaml_file import read_yaml
+from ...modules.base.yaml_file import SUFFIXES, read_yaml
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.cards import Kind
 from ..base.life import Plan, PlanOfSteps
-from ..base.request import (
-    Columned,
-    CommandOption,
-    Default,
-    command_options,
-    folder_at,
-    options_of_file,
-)
+from ..base.request import Columned, Default, folder_at
+from ..cli.command import CommandOption, command_options, options_of_file
 from ..compilation.card import KIND as COMPILATION
 from ..compilation.compile import compile_as_planned
 from ..compilation.plan import plan_compilation
@@ -39,11 +33,12 @@ from ..contest.card import KIND as CONTESTED
 from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
-from ..data.questions import fingerprint, load_part
+from ..data.parts import load_part
+from ..data.questions import fingerprint
 from ..evaluation.check import check_train
 from ..lms.named import EVERY, default_lm
 from ..programs.build import NoParameter
-from ..programs.resolve import YAML_SUFFIXES, program_of
+from ..programs.resolve import program_of
 from ..programs.seats import Unused
 from ..runs.manifest import made_with
 from ..tracking.context import check_model_name
@@ -300,7 +295,7 @@ def _untrained(name: str, place: str) -> Any:
     """
     protocol = PROTOCOLS.find(name)
     learns = protocol is not None and protocol.learning is not None
-    if learns or Path(place).suffix in YAML_SUFFIXES:
+    if learns or Path(place).suffix in SUFFIXES:
         return program_of(place, untrained=True)
     return place
 

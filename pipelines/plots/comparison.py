@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from .figure import BLUE, GREY, Units, new_figure, saved, write_names
+from .figure import BLUE, GREY, Units, new_figure, saved
 
 Ends = tuple[float, float, float]
 """A value with the ends of its interval."""
@@ -48,39 +48,3 @@ def _intervals(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
         axes.plot([value], [name], color=BLUE, marker="o")
     axes.margins(y=0.5 / len(values))
     return figure, axes
-
-
-def price_plot(
-    scores: Mapping[str, Ends],
-    prices: Mapping[str, float | None],
-    unit: str,
-    path: Path,
-    *,
-    front: Sequence[str] = (),
-    rate: bool = True,
-) -> bool:
-    """Draw scores with their intervals against prices per question, each with its program's name,
-    and a line along the programs of the `front`.
-
-    Returns False, and writes nothing, when no price is known.
-    """
-    priced = {name: price for name, price in prices.items() if price is not None and name in scores}
-    if not priced:
-        return False
-    figure, [axes] = new_figure(8, 5)
-    units, points = Units.of(rate), []
-    for name, price in priced.items():
-        value, low, high = (units.scale * end for end in scores[name])
-        axes.plot([price, price], [low, high], color=GREY)
-        axes.plot([price], [value], color=BLUE, marker="o")
-        points.append((price, value, name, BLUE))
-    best = sorted((price, value) for price, value, name, _ in points if name in front)
-    if best:
-        axes.plot(*zip(*best, strict=True), color=BLUE, alpha=0.5)
-    # On a linear axis, one dear program would push all others together.
-    if max(priced.values()) > 10 * min(priced.values()) > 0:
-        axes.set_xscale("log")
-    axes.margins(x=0.4)
-    write_names(axes, points)
-    axes.set(xlabel=f"{unit} per question", ylabel=f"{units.score}, with 95% intervals")
-    return saved(figure, path)

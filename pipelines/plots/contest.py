@@ -7,7 +7,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from .figure import COLOURS, GREY, Units, new_figure, saved, write_names
+from .figure import COLOURS, GREY, Units, new_figure, saved
+from .prices import write_names
 
 
 def course_plot(

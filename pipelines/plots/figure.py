@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
 COLOURS = (BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa", GREY)
-APART = 0.06  # least distance of two names, as a share of the height
 
 
 class Units(NamedTuple):
@@ -41,19 +39,6 @@ def new_figure(
 def two_axes() -> tuple[Any, list[Any]]:
     """A figure and its two axes side by side."""
     return new_figure(10, 4, columns=2)
-
-
-def write_names(axes: Any, points: Iterable[tuple[float, float, str, str]]) -> None:
-    """Write a name to the right of each point (x, y, name, colour); no name covers another."""
-    bottom, top = axes.get_ylim()
-    height = bottom
-    for x, y, name, colour in sorted(points, key=lambda point: point[1]):
-        # From the bottom up; one that would cover the name below it is moved up.
-        height = max(y, height + APART * (top - bottom))
-        written = axes.annotate(
-            f"  {name}", (x, y), (x, height), color=colour, va="center", fontsize=9
-        )
-        written.set_in_layout(False)  # a long name would squeeze the axes to make room
 
 
 def saved(figure: Any, path: Path) -> bool:

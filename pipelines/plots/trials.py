@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.run_files import StudyReport
+from ..runs.study_file import StudyReport
 from .figure import saved
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..base.run_files import StudyReport, TrialEntry
+from ..runs.study_file import StudyReport, TrialEntry
 from .figure import BLUE, GREY, ORANGE, new_figure, saved
 from .trials import DONE, trials_frame
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...modules.agents.adapter import SETTINGS
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry, refuse_from_file
@@ -87,6 +88,12 @@ def check_names(protocol: Protocol, parameters: Mapping[str, object]) -> None:
     """Raise UserError for a parameter that the protocol does not have, and one that is missing."""
     names = takes(protocol)
     for key in parameters:
+        if key not in names and key.rpartition(".")[2] in SETTINGS:
+            raise NoParameter(
+                f"{protocol.name} has no parameter {key!r}, which is a setting of the LM: give "
+                f"--lm-set {key}=VALUE, or fm.lm(…, {key}=VALUE)",
+                key,
+            )
         if key not in names:
             raise NoParameter(
                 f"{protocol.name} has no parameter {key!r}{did_you_mean(key, names)}: it has "

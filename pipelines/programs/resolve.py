@@ -10,7 +10,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
-from ...modules.base.yaml_file import read_yaml
+from ...modules.base.yaml_file import SUFFIXES, read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.deliberation.tie_breaks import TIE_BREAKS
 from ...modules.protocols.foreign import COMMAND
@@ -24,7 +24,6 @@ from .own import command_named
 from .own_roles import roles
 from .saved import saved_program, with_own_lm
 
-YAML_SUFFIXES = (".yaml", ".yml")
 INSTEAD = "with --set, or in place of the file"
 """Advice on how a user can give a name of code that a program's file may not hold."""
 
@@ -66,7 +65,9 @@ def program_of(
     if not named and text and path.is_dir():
         _import_named(sets or {})
         return with_own_lm(saved_program(path, sets=sets, make_lm=make_lm), path, make_lm)
-    if not named and (path.suffix.casefold() in YAML_SUFFIXES or path.is_file()):
+    if not named and path.suffix == ".py":
+        raise UserError(f"{text} is code: name the program in it, such as {path.stem}:NAME")
+    if not named and (path.suffix.casefold() in SUFFIXES or path.is_file()):
         return _build(text, read_program(path), sets or {}, make_lm, text, untrained)
     return _build(text, {"program": text}, sets or {}, make_lm, None, untrained)
 
@@ -74,6 +75,8 @@ def program_of(
 def read_program(path: Path) -> dict[str, object]:
     """Read a YAML file of a program or search space; addresses and keys raise UserError."""
     document = read_yaml(path, "program", "program: deliberation")
+    if "data" in document and "program" not in document:
+        raise UserError(f"{path} is the file of a pipeline: run it by folkmoot pipeline {path}")
     check_document(document, str(path))
     return document
 
@@ -92,6 +95,11 @@ def _build(
         with names_from(file, INSTEAD):
             return command_named(spec, {**fields, **sets})
     if not isinstance(spec, str):
+        if "metadata" in fields:  # as DSPy writes it
+            raise UserError(
+                f"{where} holds prompts of a DSPy program, and not which program: write a module "
+                f"that makes it and calls program.load({where!r}), and give module:program"
+            )
         raise UserError(
             f"{where} does not say which program it is: add a line such as 'program: deliberation'"
         )

@@ -19,16 +19,17 @@ from pydantic import TypeAdapter, ValidationError
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described, read_document
+from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described
 from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, known, written
 from ...modules.protocols.roles import HERE
-from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
+from ...modules.protocols.saved import SavedLM, SavedProgram
 from ..base.cards import measured_kinds, result_kind
 from ..base.journal import read_object
 from ..lms.named import EVERY, check_address, lm
 from .build import MakeLM, environment_of, made
+from .restored import read_document, read_saved, restore
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 
@@ -98,6 +99,11 @@ def saved_program(
     if place.suffix in (".pkl", ".pickle"):
         raise UserError(
             f"{place} is a pickle, which could run anything: save with program.save('folder/')"
+        )
+    if place.is_file():
+        raise UserError(
+            f"{folder} is a file: name a folder that program.save wrote, or load the file into a "
+            f"DSPy program of yours with program.load({str(folder)!r}), and give that"
         )
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")

@@ -57,7 +57,10 @@ def program_given(program: object, inputs: Mapping[str, str] | None = None) -> P
     if isinstance(program, Program) and not inputs:
         return program
     if isinstance(program, type):
-        raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
+        instance = f"{program.__name__}()"
+        if issubclass(program, dspy.Signature):
+            instance = f"dspy.Predict({program.__name__})"
+        raise UserError(f"{program.__name__} is a class: give an instance, {instance}")
     if not callable(program):
         raise UserError(
             f"{type(program).__name__} is not a program: give one such as fm.SingleAgent(), a "

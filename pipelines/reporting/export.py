@@ -16,8 +16,8 @@ from .plots import Picture
 
 ANSWER = ("id", "repeat", "question", "gold", "answer", "correct", "score", "decided_by", "error")
 PAID = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
-# A negative number is none, but "-cmd" is: spreadsheets run what such a cell says.
-_FORMULA = re.compile(r"\s*(?:[=@]|[-+](?![\d.]))")
+# A negative number is none, but "-cmd" and "-2+3" are: spreadsheets run what such a cell says.
+_FORMULA = re.compile(r"\s*(?:[=@]|[-+](?![\d.,]+%?\s*$))")
 
 
 def export_report(

@@ -22,21 +22,13 @@ from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.statistics import mcnemar_exact
 from ..base.html import shown_text
-from ..base.wording import (
-    asked,
-    calls_used,
-    counted,
-    duration,
-    percent,
-    run_failed,
-    shortened,
-    signed,
-)
+from ..base.wording import asked, calls_used, counted, duration, percent, shortened, signed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..plots.dialogues import most_informative
+from ..runs.caveats import run_failed
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
 from ..tracking.values import experiment_name, scrubbed, settings_of_run

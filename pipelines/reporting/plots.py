@@ -15,8 +15,8 @@ from ..base.cards import result_kind
 from ..base.journal import read_object
 from ..comparison.comparison import Comparison
 from ..evaluation.card import WITHIN
-from ..plots.comparison import price_plot
 from ..plots.contest import course_plot
+from ..plots.prices import price_plot
 from ..plots.protocols import drawings
 from .contested import ContestResult
 

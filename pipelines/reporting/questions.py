@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +19,7 @@ from markupsafe import Markup
 from ...modules.base.fence import clean
 from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, row_state, score_in
-from ..base.wording import answers_text, duration, shortened, used
+from ..base.wording import counted, duration, shortened, used
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import Rows
 from ..tracking.values import scrubbed
@@ -126,7 +126,7 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
         score = fmean(map(score_in, rows))
     return [
         STATES.index(state),
-        shortened(clean(answers_text([row.answer for row in rows]) or ""), MOST_ANSWER),
+        shortened(clean(_answers_text([row.answer for row in rows]) or ""), MOST_ANSWER),
         score and round(score, 4),
     ]
 
@@ -189,3 +189,11 @@ def json_in_page(value: Any) -> Markup:
 def _safe(text: str) -> Markup:
     """JSON that can neither end the element that it stands in nor open another."""
     return Markup(text.replace("<", "\\u003c"))
+
+
+def _answers_text(answers: Sequence[str | None]) -> str | None:
+    """The answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
+    if len(answers) == 1:
+        return answers[0]
+    counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
+    return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)

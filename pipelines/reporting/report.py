@@ -14,13 +14,15 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
 from ...modules.reading.grading import ACCURACY
-from ..base.papers import bibtex, protocols_in
-from ..base.wording import counted, run_notes
+from ..base.wording import counted
 from ..comparison.compare import compare, names_for, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
+from ..comparison.sources import results_within, runs_in
 from ..comparison.tested import asked_in
-from ..evaluation.earlier import Evaluation, earlier, results_within, runs_in
+from ..evaluation.earlier import Evaluation, earlier
+from ..programs.papers import bibtex, protocols_in
+from ..runs.caveats import run_notes
 from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS

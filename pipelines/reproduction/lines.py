@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base.papers import bibtex
 from ..base.run_files import Counts
 from ..evaluation.earlier import Evaluation
+from ..programs.papers import bibtex
 from .card import TABLE
 from .measures import Between, measured
 

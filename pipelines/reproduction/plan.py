@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...modules.base.errors import UserError
-from ..base.budget import Account
+from ..base.account import Account
 from ..base.life import Plan, PlanOfSteps
 from ..base.request import SharedByLMs
 from ..evaluation.plan import EvaluationPlan, plan_evaluation

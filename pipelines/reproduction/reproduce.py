@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..evaluation.earlier import Evaluation, left_in
+from ..comparison.sources import left_in
+from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import carry_out
 from ..evaluation.plan import EvaluationPlan
 from ..runs.books import open_books

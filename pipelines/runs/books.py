@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals, total
 from ...modules.base.context import OPEN_BOOKS
-from ..base.budget import Account, Budget, open_account
 from ..base.journal import records
 from ..base.run_files import LMFields, books_of
 from ..lms.ledger import Ledger, totals
@@ -21,6 +20,10 @@ from ..lms.limits import try_all_again
 from ..lms.store import BooksAround, CallCache, CallStore, books_around, open_cache, write_lms
 from .folder import unwritable
 from .rows import RESULTS
+
+if TYPE_CHECKING:
+    from ..base.account import Account
+    from ..base.budget import Budget
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -127,6 +130,8 @@ def open_books(
                 held.enter_context(closing(CallStore(books_of(replayed), readonly=True))),
             )
         if budget is not None:
+            from ..base.account import open_account
+
             if spent is None:
                 spent = Books(book).spent
             account = open_account(budget, engines, spent)
@@ -145,7 +150,11 @@ def account_of(
     budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget
     that cannot be enforced.
     """
-    return None if budget is None else open_account(budget, engines, totals(*folders))
+    if budget is None:
+        return None
+    from ..base.account import open_account
+
+    return open_account(budget, engines, totals(*folders))
 
 
 def _paid_by_rows(folder: Path) -> Usage:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,6 +38,9 @@ MOST_LINES = 40
 MOST_LINE = 500  # characters
 NOT_FOUND = (126, 127)
 """Exit codes of a command that could not be run."""
+
+_RUNNERS = re.compile(r"\b(?:pytest|py\.test|unittest)\b")
+"""Commands that say how many tests they ran."""
 
 TRIES = 5
 """A run ends when its check has not run on its first so many tasks."""
@@ -205,7 +209,10 @@ async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: P
     # what a check that was stopped has printed last is no verdict
     if printed and code is not None:
         said = _said(printed[-1])
-    if said is None and code == 0:
+    silent = not lines and _RUNNERS.search(" ".join(words))
+    if silent:
+        lines.append("the tests ended without a word, as where an answer ends their process")
+    if said is None and code == 0 and not silent:
         said = {"score": True}
     elif said is None:
         said = {"score": False, "feedback": "\n".join(lines)}

@@ -4,17 +4,21 @@ and what stands for no place.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import dspy
 from typing_extensions import TypedDict  # which pydantic takes on Python 3.11, too
 
-from ...modules.base.context import CALLER, bound
+from ...modules.base.context import CALLER, CANCELLING, bound
 from ...modules.base.errors import UserError
 
 T = TypeVar("T")
@@ -66,17 +70,54 @@ def caller_place(parent: str | None = None) -> CallerPlace:
     return here
 
 
-def from_caller(
-    function: Callable[P, Coroutine[object, object, T]],
-) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Keep the caller's place for the thread that an async function works in."""
+class _Cancelling:
+    """The current call of `run_sync` in a thread, so that another thread can cancel it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.cancelled = False
+        self._call: Future[Any] | None = None
+
+    def watch(self, call: Future[Any]) -> None:
+        with self._lock:
+            # Whoever cancelled before there was a call could not cancel it.
+            self._call, late = call, self.cancelled
+        if late:
+            call.cancel()
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled, call = True, self._call
+        if call is not None:
+            call.cancel()
+
+
+def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The async form of a function that waits by `run_sync`: it runs in a thread of its own, at the
+    caller's place in MLflow.
+
+    Cancelling cancels that call, waits until the function has put its things in order, and then
+    goes on.
+    """
 
     @wraps(function)
-    async def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        with bound(CALLER, _here()):
-            return await function(*args, **kwargs)
+    async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
+        cancelling = _Cancelling()
+        # The thread's task has a copy of the context; what this task does next is not its business.
+        with bound(CALLER, _here()), bound(CANCELLING, cancelling):
+            thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            cancelling.cancel()
+            await asyncio.wait([thread])
+            with suppress(asyncio.CancelledError):
+                thread.exception()  # what it ended with is known: it was cancelled
+            raise
 
-    return called
+    awaited.__name__ = awaited.__qualname__ = f"a{function.__name__}"
+    awaited.__doc__ = doc
+    return awaited
 
 
 def _here() -> CallerPlace:

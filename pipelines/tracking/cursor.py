@@ -50,15 +50,22 @@ class Beginning(BaseModel):
     registered: str | None = None
 
 
+def new_key() -> str:
+    return uuid.uuid4().hex
+
+
 class Cursor(BaseModel):
     """The content of the cursor file: the parts of a folder's runs that the store has. `clean` says
     that the last push finished its work; if it is false, the next push asks the store what it
-    holds. `key` names the folder's runs in any store.
+    holds. `key` names the folder's runs in any store. By `place` and `inode` a copy of a folder is
+    told from one that was moved.
     """
 
     store: str
     clean: bool = True
-    key: str = Field(default_factory=lambda: uuid.uuid4().hex, pattern=r"^[0-9a-z]+$")
+    key: str = Field(default_factory=new_key, pattern=r"^[0-9a-z]+$")
+    place: str = ""  # of this file, with its number on the disk
+    inode: int = 0
     noted: dict[str, Beginning] = {}
     runs: dict[str, RunState] = {}
     asks: bool = Field(default=False, exclude=True)
@@ -103,17 +110,25 @@ def cursor_of(folder: Path) -> Iterator[Cursor]:
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield _read(file, store)
+        yield _read(place, file, store)
     finally:
         os.close(file)
 
 
-def _read(file: int, store: str) -> Cursor:
+def _read(place: Path, file: int, store: str) -> Cursor:
     text = os.pread(file, os.fstat(file).st_size, 0)
     try:
         cursor = Cursor.model_validate_json(text) if text else Cursor(store=store)
     except ValidationError:
         cursor = Cursor(store=store, clean=False)
+    # What goes on in a copy of a folder that is still there is a run of its own.
+    inode, copied = os.fstat(file).st_ino, False
+    if cursor.inode not in (0, inode):
+        with suppress(OSError, ValueError):
+            copied = os.stat(cursor.place).st_ino == cursor.inode
+    if copied:
+        cursor.key, cursor.runs = new_key(), {}
+    cursor.place, cursor.inode = str(place.absolute()), inode
     cursor.asks, cursor.file = not cursor.clean, file
     if cursor.store != store:
         # Ids of another store mean nothing here, where the runs may be all the same.

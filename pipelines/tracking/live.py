@@ -65,7 +65,6 @@ class Tracking(Untracked):
         self._ended = 0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self.run_id = run_ids(folder).get(kind)
         beginning = Beginning(
             began=now(), place=caller_place(parent), model=model, registered=registered
         )
@@ -73,6 +72,7 @@ class Tracking(Untracked):
             with suppress(UserError, AttributeError):  # an LM that cannot be stored in a file
                 beginning.lm = saved_lm(lm).model_dump(exclude_unset=True)
         self._asks = note_beginning(folder, kind, beginning, pushes=parent != ABOVE)
+        self.run_id = run_ids(folder).get(kind)
         if parent != ABOVE:
             # A daemon: a store that hangs must not keep the process from ending.
             self._thread = threading.Thread(target=self._work, name="folkmoot-push", daemon=True)

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
-from ..base.budget import Account, Budget
 from ..base.journal import read_object
 from ..base.run_files import LMFields, books_of
 from ..runs.books import Books, open_books
@@ -20,6 +19,10 @@ from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.garbage import seldom_collected
 from ..runs.manifest import RunFolder
 from .context import CURSOR, Untracked
+
+if TYPE_CHECKING:
+    from ..base.account import Account
+    from ..base.budget import Budget
 
 About = TypeVar("About", bound=Mapping[str, object])
 """The description of a folder's run: a manifest, or another command's document."""

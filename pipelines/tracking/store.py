@@ -12,8 +12,9 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -28,12 +29,14 @@ from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Experiment
     from sqlalchemy import URL
 
 T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 ARTIFACTS = "mlruns"
+LONGEST_FOLDER = 60  # characters, of up to 4 bytes; a file system takes 255 bytes
 # MLflow reads these on import or with each request; values set by the user are kept. Its own
 # defaults wait minutes for a server that is down, print a link to standard output, and send
 # telemetry.
@@ -77,6 +80,21 @@ def missing_store() -> Path | None:
     """The SQLite file that `open_client` would create; None if it exists or is not a file."""
     path = store_file()
     return path if path is not None and not path.exists() else None
+
+
+def of_this_mlflow(path: Path | None) -> bool:
+    """Whether a store is a file that can be written, with the tables of the installed MLflow. This
+    is told without MLflow, which takes seconds to import.
+    """
+    home = find_spec("mlflow")
+    if path is None or home is None:
+        return False
+    folder = Path(str(home.origin)).parent / "store" / "db_migrations" / "versions"
+    steps, last = "".join(file.read_text() for file in folder.glob("*.py")), ""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        ((last,),) = file.execute("SELECT version_num FROM alembic_version")
+    return f'\nrevision = "{last}"' in steps and f'down_revision = "{last}"' not in steps
 
 
 def push_words(registered: str | None = None) -> str:
@@ -131,7 +149,7 @@ def artifact_location(uri: str, experiment: str) -> str | None:
     path = _sqlite_file(uri)
     if path is None:
         return None
-    folder = re.sub(r"[^\w.-]", "-", experiment)
+    folder = re.sub(r"[^\w.-]", "-", experiment)[:LONGEST_FOLDER]
     return (path.parent / ARTIFACTS / (folder.strip(".") or "-")).as_uri()
 
 
@@ -177,6 +195,13 @@ def experiment_of(client: MlflowClient, name: str) -> str:
                 raise
             experiment = client.get_experiment_by_name(name)  # another process has just created it
             assert experiment is not None
+    return active(client, experiment)
+
+
+def active(client: MlflowClient, experiment: Experiment) -> str:
+    """The id of an experiment, which is restored if deleted. Raises ForeignStore as `check_place`
+    does.
+    """
     check_place(experiment.artifact_location)
     if experiment.lifecycle_stage != "active":
         client.restore_experiment(experiment.experiment_id)

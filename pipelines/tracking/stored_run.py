@@ -18,7 +18,7 @@ from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
 from .entry import Json, RunEntry
 from .log_model import log_model
-from .store import check_place, experiment_of
+from .store import active, check_place, experiment_of
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
 
 KEY_TAG = "folkmoot.key"
@@ -127,9 +127,7 @@ class StoredRun:
         if above is not None:
             return str(above.info.experiment_id)
         if place["mlflow_experiment_id"]:
-            experiment = self.client.get_experiment(place["mlflow_experiment_id"])
-            check_place(experiment.artifact_location)
-            return str(experiment.experiment_id)
+            return active(self.client, self.client.get_experiment(place["mlflow_experiment_id"]))
         return experiment_of(self.client, place["mlflow_experiment"] or self.entry.experiment)
 
     @cached_property

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,10 +40,13 @@ _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
 # As MLflow and urllib3 word them.
 _REFUSED = re.compile(r"failed with error code (\d+) != 200\. Response body: '(.*)'")
 _UNREACHED = re.compile(
-    r"API request to (https?://[^/\s]+)\S* failed with exception .*"
-    r"Caused by \w+\(['\"](?:HTTPS?Connection(?:Pool)?\([^)]*\): )?"
+    r"API request to (https?://[^/\s]+)\S* failed with exception (?:.*Caused by \w+)?"
+    r"\(?['\"]?(?:HTTPS?Connection(?:Pool)?\([^)]*\): )?"
     r"(.*?)(?: \(read.*|', .*)?['\")]*$"
 )
+# SQLAlchemy says before a driver's message where it was raised, and of what class it is.
+_DRIVER = re.compile(r"^(?:\(raised as a result [^)]*\) )?\((?:\w+\.)+\w+\) ")
+_OUTDATED = "out-of-date database schema"
 _LOGIN = (
     "; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, as the "
     "server wants them"
@@ -81,12 +85,18 @@ def problem_line(problem: Exception) -> str:
     request it has what the server said, or why it was not reached.
     """
     # SQLAlchemy adds the whole statement, with its values.
-    text = one_line(str(problem)).partition(" [SQL: ")[0] or type(problem).__name__
+    text = _DRIVER.sub("", one_line(str(problem)).partition(" [SQL: ")[0])
+    text = text or type(problem).__name__
     if refused := _REFUSED.search(text):
         status, body = refused.groups()
-        text = f"the server answers {status}: {body}"
+        text = ": ".join(filter(None, (f"the server answers {status}", body)))
         if status in ("401", "403"):
             text += _LOGIN
+    elif _OUTDATED in text:
+        text = (
+            f"its tables are not those of MLflow {version('mlflow')}, which is installed: copy the "
+            "database and run `mlflow db upgrade` on it, or install the MLflow that it is used with"
+        )
     elif unreached := _UNREACHED.search(text):
         text = "{} cannot be used: {}".format(*unreached.groups())
     return shortened(_CREDENTIALS.sub(r"\1 ***", str(scrubbed(text))), LONGEST_PROBLEM)

@@ -11,6 +11,7 @@ from ...modules.network.strategy_network import StrategyNetwork as StrategyNetwo
 from ..base.request import entry
 from ..data import questions as data
 from ..data.embeddings import Embedder
+from ..data.parts import recorded
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
@@ -96,7 +97,7 @@ def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
         named = request.test if isinstance(request.test, str) else str(request.test[0])
         # A whole list is not drawn, and keeps its order.
         seed = None if request.test_limit is None else int(plan.options.get("seed", 0))
-        source = data.recorded(plan.test, named, request.test_split, request.test_limit, seed)
+        source = recorded(plan.test, named, request.test_split, request.test_limit, seed)
     return evaluate(
         plan.network,
         plan.test,

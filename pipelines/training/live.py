@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import dspy
 
@@ -18,7 +17,6 @@ from ...optimizers.policy.known_answers import TrainingQuestion
 from ...optimizers.policy.settings import STANDING, TrainingSettings
 from ..base.budget import Unanswered
 from ..base.run_files import books_of
-from ..data.embeddings import Embedder
 from ..data.questions import fingerprint
 from ..evaluation.answering import lms_in
 from ..lms.foreign import metering
@@ -102,13 +100,6 @@ def check_live(training: TrainingSettings) -> None:
             "possible when training on recorded answers: add --set full_information=false --set "
             "epochs=10, or train from --outcomes"
         )
-
-
-def fresh_network(config: Any, **options: Any) -> StrategyNetwork:
-    """An untrained network with these settings and their embedding model; the options are those of
-    `StrategyNetwork`.
-    """
-    return StrategyNetwork.untrained(config, Embedder(config.embedding), **options)
 
 
 def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:

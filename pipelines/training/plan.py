@@ -16,11 +16,12 @@ from ...modules.network.selector import Embed, StrategySelector, model_name
 from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
-from ..base.budget import Account
+from ..base.account import Account
 from ..base.request import folder_at
 from ..base.wording import counted
 from ..data import questions as data
 from ..data.embeddings import Embedder
+from ..data.parts import load_part
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.estimate import CostEstimate, estimate, estimate_lines
@@ -238,7 +239,7 @@ def _live(
     how = request.reading()
     seed = int(options.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
-    questions, _ = data.load_part(request.train, "train", *limits, **how)
+    questions, _ = load_part(request.train, "train", *limits, **how)
     data.check_asked(questions)
     test, warnings = _test_questions(request, seed, how), list[str]()
     if test:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from ...modules.network.report import Calibration, confidence
 from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
-from ...modules.statistics.statistics import mean_estimate, paired_bootstrap
+from ...modules.statistics.paired import paired_bootstrap
+from ...modules.statistics.statistics import mean_estimate
 from ..base.wording import signed_interval
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import

@@ -99,8 +99,8 @@ class Trained:
 
     @property
     def stopped(self) -> str | None:
-        """Why the test ended early; None if it did not."""
-        return self.evaluation.summary.stopped if self.evaluation else None
+        """Why the test ended early or is no result; None if neither is so."""
+        return self.evaluation.stopped if self.evaluation else None
 
     @property
     def empty(self) -> bool:
@@ -117,7 +117,8 @@ class Trained:
 
     def to_dict(self) -> dict[str, object]:
         tested = self.evaluation.summary.to_dict() if self.evaluation else self.scores or {}
-        return {"out": str(self.folder), "training": {**self.taught, **recent(self.log)}, **tested}
+        training = {**self.taught, **recent(self.log)}
+        return {"out": str(self.folder), "training": training, **tested, "stopped": self.stopped}
 
     def __repr__(self) -> str:
         return f"Trained({counted(len(self.log.steps), 'step')}, {self.folder})"

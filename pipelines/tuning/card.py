@@ -23,12 +23,12 @@ from ..base.cards import (
     kept_files,
 )
 from ..base.journal import read_object
-from ..base.run_files import StudyReport
-from ..comparison.verdict import B
+from ..comparison.verdict import AGAINST, B
 from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
+from ..runs.study_file import StudyReport
 from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in
 
@@ -60,7 +60,9 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
     # What is shown to be worse than the default is not handed over.
-    handed_over = "default" if held_out.get("outcome") == B else WINNER
+    outcome = held_out.get("outcome") or ""
+    handed_over = "default" if outcome == B else WINNER
+    card.outcome = AGAINST.get(outcome, outcome)
     if held_out.get(handed_over):
         card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]
     if held_out.get("difference"):

@@ -32,14 +32,14 @@ from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of, suggested
-from ..base.budget import Account, Budget, open_account
+from ..base.account import Account, open_account
+from ..base.budget import Budget
 from ..base.journal import as_json, parsed
 from ..base.run_files import RunSettings, books_of
 from ..data import questions as data
 from ..evaluation.check import check_train
-from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
-from ..lms.named import lm_identity
+from ..lms.named import billed_as, lm_identity
 from ..lms.store import books_around
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
@@ -123,6 +123,8 @@ class Job:
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
     tracking: bool = False
     earlier: int = 0  # trials that the study had when this attempt began
+    began: float = 0.0
+    share: float = SEARCH_SHARE  # of the budget, for the search
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.
@@ -281,18 +283,18 @@ class Job:
                 path.write_text(uuid.uuid4().hex)
             return read_regular(path).decode()
 
-    def account(self, share: float = SEARCH_SHARE) -> SharedAccount | None:
-        """The account of a share of the budget. Raises UserError for a budget that could not be
+    def account(self) -> SharedAccount | None:
+        """The account of the share of the budget. Raises UserError for a budget that could not be
         held.
         """
         if self.budget is None:
             return None
         held = self.budget
-        if share < 1:
-            held = held.part(share)
+        if self.share < 1:
+            held = held.part(self.share)
         # For its check alone: the account that counts is the one that sees all workers.
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
-        return SharedAccount(held, folder=self.folder)
+        return SharedAccount(held, whole=self.budget, folder=self.folder, _began=self.began)
 
     def opened(self) -> tuple[optuna.Study, Crew]:
         """The study, made if it is not there, and its workers. Raises UserError when there is

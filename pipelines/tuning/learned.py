@@ -15,7 +15,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.base.saved_file import FILE, read_document
+from ...modules.base.saved_file import FILE
 from ...modules.base.space import coded
 from ...modules.protocols.declaration import Replays
 from ...modules.protocols.foreign import STATE, Foreign
@@ -34,6 +34,7 @@ from ..compilation.request import CompileRequest
 from ..data import questions as data
 from ..lms.store import CALLS as RECORD
 from ..lms.store import CallStore
+from ..programs.restored import read_document
 from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of

@@ -13,7 +13,8 @@ import optuna
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
-from ..base.request import folder_at, pairs_text, split_items
+from ..base.request import folder_at, pairs_text
+from ..comparison.request import split_items
 from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given
@@ -140,7 +141,8 @@ class StudyPlan:
             most = f"at most {self.most_compiling:,} calls per structure"
             lines.insert(1, f"{len(learnt):,} more to compile prompts on: {most}")
         if self.request.budget:
-            line = f"budget: {self.request.budget}, a fifth of it kept for the validation"
+            kept = "a fifth of it kept for the validation, if that pays for one"
+            line = f"budget: {self.request.budget}, {kept}"
             if not is_local(job.storage):
                 line += "; machines that join have budgets of their own"
             lines.append(line)

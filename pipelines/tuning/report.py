@@ -12,9 +12,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.statistics.effects import Effect, Tried, effects
 from ...optimizers.structure.points import Setting, key_of
-from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
+from ..base.run_files import ScoreFields
 from ..base.wording import counted, percent, signed_interval, unanswered, used
 from ..comparison.verdict import A, B
+from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
@@ -226,7 +227,7 @@ def study_lines(report: StudyReport) -> dict[str, str]:
         return {"result": report.verdict}
     lines = {"winner": _setting(best.setting)}
     if report.validation:
-        lines["on validation"] = percent(report.validation.winner)
+        lines["on validation"] = percent(report.validation.winner) + report.validation.failures
         if not report.validation.same:
             lines["the default there"] = percent(report.validation.default)
     lines["result"] = report.verdict

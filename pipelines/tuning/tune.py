@@ -4,6 +4,8 @@ call once.
 
 from __future__ import annotations
 
+import shutil
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -26,14 +28,7 @@ from ..base.display import displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
-from ..base.run_files import (
-    RunSettings,
-    ScoreFields,
-    StudyReport,
-    TrialEntry,
-    WinnerJudged,
-    books_of,
-)
+from ..base.run_files import RunSettings, ScoreFields, books_of
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
@@ -49,6 +44,7 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of, save_with_lm
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import check_kind, made_with, versions
+from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE, Untracked
 from ..tracking.live import Tracking
@@ -71,8 +67,8 @@ from .report import (
 from .request import TuneRequest
 from .storage import safe_url
 from .trial import Scorer
-from .worker import work
-from .workers import INTERRUPTED, Ended, in_processes
+from .worker import StudyStopped, work
+from .workers import in_processes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,8 +214,8 @@ class Study(ShownResult):
 def tune(request: TuneRequest) -> Study:
     """Search a protocol's settings on training questions, and evaluate the winner once on others.
 
-    A budget holds for all that is spent in this folder; a fifth is kept for the validation. Other
-    machines have budgets of their own.
+    A budget holds for all that is spent in this folder; a fifth is kept for the validation, and is
+    the search's where that does not pay for one. Other machines have budgets of their own.
 
     Raises UserError for a bad space, questions, objectives or budget, another study in the folder
     or storage, and an LM that cannot be used. What was finished is kept, also at a
@@ -245,7 +241,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         out_folder(plan.out) as (folder, keep),
         displayed(request.progress, "tune", tuning_line) as tell,
     ):
-        job = replace(job, folder=folder)
+        job = replace(job, folder=folder, began=time.monotonic())
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
         job = replace(job, earlier=len(trials_tuned(study)))
@@ -269,17 +265,15 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
 
         try:
             watch()
-            ended = list[Ended]()
-            if request.workers > 1:
-                ended = in_processes(request.workers, work, job, watch)
-            for outcome in ended:
-                if outcome.problem:
-                    raise UserError(outcome.problem)
-            early = next((outcome for outcome in ended if outcome.stopped), None)
-            if early is None:
-                work(job, watch)  # all of it, or the trials that processes left when they died
-            else:
-                stopped, short = early.stopped, early.short
+            try:
+                _search(job, request.workers, watch)
+            except StudyStopped:
+                raise
+            except BudgetSpent:
+                if _why_unjudged(job, study, entries(study, job.objectives), validation) is None:
+                    raise
+                # What is kept back pays for no validation: it is the search's.
+                _search(replace(job, share=1.0), request.workers, watch)
         except BudgetSpent as over:
             stopped, short = str(over), True
         except EndpointDown as down:
@@ -287,7 +281,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
                 raise
             stopped = paused(down)
         except KeyboardInterrupt as met:
-            stopped, problem = INTERRUPTED, met
+            stopped, problem = "interrupted", met
         except UserError as met:
             stopped, problem = str(met), met
         with crew.asking():
@@ -306,6 +300,13 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         if problem is not None:
             raise problem
         return result
+
+
+def _search(job: Job, workers: int, watch: Callable[..., None]) -> None:
+    """Take trials until none is left, or the budget's share for it is spent."""
+    if workers > 1:
+        in_processes(workers, work, job, watch)
+    work(job, watch)  # all of it, or the trials that processes left when they died
 
 
 def _finished(plan: StudyPlan) -> Study | None:
@@ -360,13 +361,16 @@ def _finish(
     if front and front[0].setting is not None and go_on:
         # The search had its share; from here on the whole budget counts, what it left included.
         # Another process at this folder may be at it: this one finds its rows.
-        judging = locked(books_of(job.folder) / "winner.lock")
-        with judging, open_books(job.folder, cache=job.cache, account=job.account(1.0)):
+        judging, account = locked(books_of(job.folder) / "winner.lock"), replace(job, share=1.0)
+        with judging, open_books(job.folder, cache=job.cache, account=account.account()):
             try:
+                shutil.rmtree(job.folder / FOUND, ignore_errors=True)  # of another outcome
                 winner = scorer.program(front[0].setting)
                 save_with_lm(winner, job.folder / WINNER, job.lm, job.train)
-                if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
-                    _check_affords(job, front[0], table, len(validation))
+                unjudged = _why_unjudged(job, study, table, validation)
+                if unjudged:
+                    raise BudgetSpent(unjudged)
+                if unjudged is None:
                     default = scorer.default()
                     validated, evaluations = _validated(job, default, winner, validation)
                     if validated.outcome == B:  # what is shown to be worse is not handed over
@@ -377,6 +381,8 @@ def _finish(
                 stopped = stopped or str(ended)
                 if isinstance(ended, BudgetSpent):
                     spent = str(job.budget)
+            except EndpointDown as down:
+                stopped = stopped or paused(down)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     questions, learning = {"train": len(job.train)}, 0
@@ -422,28 +428,37 @@ def _finish(
     )
 
 
-def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], questions: int) -> None:
-    """Raise BudgetSpent before the validation is asked, if the rest of the budget pays for a part
-    of it only, which would say nothing.
+def _why_unjudged(
+    job: Job, study: optuna.Study, table: Sequence[TrialEntry], validation: Sequence[Question]
+) -> str | None:
+    """Why the winner is not asked the validation questions, None where it is: the rest of the
+    budget pays for a part of them only, which would say nothing. Empty on a machine that has
+    joined, since they are asked once, and where there is no winner.
     """
+    front = best_of(study, table)
+    if not front or study.user_attrs.get("home") not in (None, job.home):
+        return ""
     made, budget = totals(job.folder), job.budget
     scored = [entry for entry in table if entry.scores]
     # A validation that has begun goes on: what it paid is not to be lost.
     if budget is None or not made.calls or (job.folder / VALIDATION).exists():
-        return
+        return None
     # Trials say how many calls a question takes, and the bill so far what a call costs.
-    each = best.value("calls") + scored[0].value("calls")
+    each = front[0].value("calls")
+    if front[0] is not scored[0]:  # the default is asked, too
+        each += scored[0].value("calls")
     for unit, limit in budget.limits.items():
         paid = getattr(made, unit)
         if limit is None or paid is None:
             continue
-        needs, left = questions * each * paid / made.calls, limit - paid
+        needs, left = len(validation) * each * paid / made.calls, limit - paid
         if needs > left:
-            raise BudgetSpent(
+            return (
                 f"the budget {budget} leaves {max(0, left):.4g} of its {unit.replace('_', ' ')}, "
                 f"and the validation takes about {needs:.4g}: it is not asked; a larger budget "
                 "goes on from there"
             )
+    return None
 
 
 def _validated(
@@ -483,7 +498,13 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    judged = WinnerJudged(same=same, n=len(validation), winner=scores[0], default=scores[-1])
+    judged = WinnerJudged(
+        same=same,
+        n=len(validation),
+        winner=scores[0],
+        default=scores[-1],
+        failures=evaluations[0].summary.failures,
+    )
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default

@@ -23,14 +23,18 @@ from ...optimizers.structure.points import Setting, key_of
 from ...optimizers.structure.pruning import behind, rungs, worth_going_on
 from ...optimizers.structure.search import PLACE, SeededSampler, parameters_of, suggested
 from ..base.budget import BudgetSpent
-from ..base.wording import too_many_failed
 from ..runs.books import open_books
+from ..runs.caveats import too_many_failed
 from .job import Job
 from .recovery import places_of, trials_tuned
 from .trial import Scored, Scorer
 
 POLL_SECONDS = 0.5
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+class StudyStopped(BudgetSpent):
+    """A callback of the user's has stopped the study."""
 
 
 class _FailedTrialError(Exception):
@@ -88,7 +92,7 @@ class StudyWorker:
                         if self._stops and self._grids:
                             return  # every point of the grid is tried
                         if self._stops:
-                            raise BudgetSpent("a callback stopped the study")
+                            raise StudyStopped("a callback stopped the study")
                         continue
                     if not self._crew.waits():
                         return

@@ -10,7 +10,6 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -18,32 +17,25 @@ from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.children import safe_path
-from ..base.wording import paused
 
-INTERRUPTED = "interrupted"
 # A fork would share connections, and locks that threads hold.
 CONTEXT = multiprocessing.get_context("spawn")
 POLL_SECONDS = 0.5
 END_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a worker that was not killed ended."""
-
-    stopped: str | None = None
-    short: bool = False  # by the budget
-    problem: str | None = None
+ENDINGS = (EndpointDown, BudgetSpent, UserError, KeyboardInterrupt)
+"""What ends a worker, the more special ones first."""
 
 
 def in_processes(
     workers: int, work: Callable[[Any], None], job: Any, watch: Callable[[], None]
-) -> list[Ended]:
+) -> None:
     """Run `work(job)` in so many new processes, and call `watch` now and then until all have ended.
 
-    Returns how each ended; of one that died there is nothing. `work` and `job` must be picklable. A
-    process whose parent dies ends, too. On KeyboardInterrupt the processes are interrupted, and
-    waited for.
+    Raises what has ended one of them, rather something else than BudgetSpent; one that died is no
+    reason. `work` and `job` must be picklable. A process whose parent dies ends, too. On
+    KeyboardInterrupt the processes are interrupted, and waited for.
     """
     processes, ends = [], []
     with safe_path():
@@ -69,12 +61,15 @@ def in_processes(
     ended = []
     for end in ends:
         with suppress(EOFError):  # of a worker that died
-            ended.append(end.recv())
-    return ended
+            ended += end.recv()
+    for kind, why in sorted(ended, key=lambda ending: ending[0] is BudgetSpent):
+        raise kind(why)
 
 
 def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     parent = multiprocessing.parent_process()
+    # Where a scheduler ends a job, it may end all its processes; a study awaits what was sent.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def follow() -> None:
         if parent is not None:
@@ -82,16 +77,11 @@ def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
             os._exit(1)  # nobody is left to report to or to pay for
 
     threading.Thread(target=follow, daemon=True).start()
-    ended = Ended()
+    ended = list[tuple[type[BaseException], str]]()
     try:
         work(job)
-    except BudgetSpent as problem:
-        ended = Ended(stopped=str(problem), short=True)
-    except EndpointDown as problem:
-        ended = Ended(stopped=paused(problem))
-    except UserError as problem:
-        ended = Ended(problem=str(problem))
-    except KeyboardInterrupt:
-        ended = Ended(stopped=INTERRUPTED)
+    except ENDINGS as problem:
+        kind = next(kind for kind in ENDINGS if isinstance(problem, kind))
+        ended.append((kind, str(problem)))
     there.send(ended)
     there.close()

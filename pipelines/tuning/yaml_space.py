@@ -25,16 +25,17 @@ from ...modules.base.space import (
     choice,
     lists,
 )
+from ...modules.base.yaml_file import ROWS, SUFFIXES
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ...optimizers.structure.points import constructed, options, settled
-from ..base.request import split_items
+from ..comparison.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, NoParameter, no_protocol, takes, takes_list
 from ..programs.own_roles import role_document, roles
-from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
+from ..programs.resolve import INSTEAD, read_program
 from .ready_program import ReadyProgram
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
 
@@ -130,7 +131,7 @@ def space_of(
 def _is_file(spec: str | Path) -> bool:
     """Whether a spec is the path of a YAML file: any path is, unless it is a folder."""
     place = Path(spec).expanduser()
-    written = isinstance(spec, Path) or place.suffix.casefold() in YAML_SUFFIXES
+    written = isinstance(spec, Path) or place.suffix.casefold() in (*SUFFIXES, *ROWS)
     return written and not place.is_dir()
 
 

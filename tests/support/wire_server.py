@@ -61,7 +61,7 @@ class Server:
                 except OSError:
                     self.close_connection = True
 
-            do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815
+            do_GET = do_PUT = do_PATCH = do_DELETE = do_CONNECT = do_POST  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 pass

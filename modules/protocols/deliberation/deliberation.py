@@ -13,16 +13,14 @@ import dspy
 
 from ....signatures.roles import Judge, Picker
 from ...agents.exchange import Exchange, Hear, hear_all
-from ...agents.retrieval import checked_retrieval, with_queries
+from ...agents.retrieval import Environment, checked_retrieval, with_queries
 from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_among, checked_whole
 from ...base.space import Declaration, Parameter, Space, When, choice, lists, whole_numbers
 from ...base.together import together
-from ...environment.base import Environment
 from ...reading.row import ResultRow
-from ...reports.deliberation import deliberation_report
 from ..declaration import MAX_ROUNDS, Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..pick import picked
@@ -233,6 +231,8 @@ class Deliberation(
         return turns
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
+        from ...reports.deliberation import deliberation_report
+
         return deliberation_report(rows)
 
     def check_saved(self) -> None:

@@ -21,9 +21,9 @@ from ...base.sync import run_sync
 from ...base.together import together
 from ...base.usage import Usage
 from ...reading.answers import Kind, same_answer, score
-from ...reading.handover import fewest_kept, share_never, threshold_for
 from ...reading.question import Question
 from ...reading.row import ResultRow, TurnFields, answering, taken
+from ...statistics.handover import fewest_kept, share_never, threshold_for
 from ..program import Program
 from ..saved import hashes
 

@@ -14,9 +14,9 @@ import dspy
 from ...agents.transcript import Task
 from ...base.errors import UserError, is_number
 from ...reading.answers import same_answer
-from ...reading.handover import DriftWatch
 from ...reading.question import Question
 from ...reading.row import ResultRow, TurnFields, answering
+from ...statistics.handover import DriftWatch
 from ..declared import Declared, Said, Shared
 from ..program import Program, SeatTurns, solved_by
 from ..single import member

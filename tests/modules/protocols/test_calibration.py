@@ -15,7 +15,7 @@ from scripted_lm import scripted_lm
 
 import folkmoot as fm
 from folkmoot.modules.protocols.router.calibration import sureness
-from folkmoot.modules.reading.handover import DriftWatch, fewest_kept, threshold_for
+from folkmoot.modules.statistics.handover import DriftWatch, fewest_kept, threshold_for
 from folkmoot.pipelines.testing.replies import filled
 
 N = 120

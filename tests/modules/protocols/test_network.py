@@ -17,9 +17,9 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.network.strategy_network import StrategyNetwork
+from folkmoot.modules.network.trust import trust_consensus, weighted_consensus
 from folkmoot.modules.network.weights import VoteWeights
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.reading.voting import trust_consensus, weighted_consensus
 from folkmoot.optimizers.policy.known_answers import TrainingQuestion
 from folkmoot.optimizers.policy.settings import TrainingSettings
 from folkmoot.optimizers.policy.training import train_policies

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.reading.voting import Ties, ranked, vote_among
+from folkmoot.modules.protocols.causal import ranked
+from folkmoot.modules.reading.voting import Ties, vote_among
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from folkmoot.modules.reading.voting import Vote, log_odds, majority, trust_consensus, weighted
+from folkmoot.modules.network.trust import trust_consensus
+from folkmoot.modules.protocols.votes import log_odds
+from folkmoot.modules.reading.voting import Vote, majority, weighted
 
 ANSWERS = st.lists(st.sampled_from(["A", "B", "C", None]), max_size=9)
 

@@ -7,7 +7,7 @@ import pytest
 
 from folkmoot.modules.statistics.controls import gain_part
 from folkmoot.modules.statistics.effects import Tried, effects
-from folkmoot.modules.statistics.statistics import tango
+from folkmoot.modules.statistics.paired import tango
 
 
 def tried(rounds: int, tie: str, scores: list[float | None], cost: float = 1.0) -> Tried:

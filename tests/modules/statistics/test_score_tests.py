@@ -5,7 +5,8 @@ import numpy.typing as npt
 import pytest
 
 from folkmoot.modules.statistics.clusters import clustered_mean
-from folkmoot.modules.statistics.statistics import bootstrap_mean, cohens_kappa, paired_bootstrap
+from folkmoot.modules.statistics.paired import cohens_kappa, paired_bootstrap
+from folkmoot.modules.statistics.statistics import bootstrap_mean
 
 N, SEEDS = 200, 4_000
 

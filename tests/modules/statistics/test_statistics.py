@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 
 from folkmoot.modules.statistics.clusters import clustered_mean
-from folkmoot.modules.statistics.statistics import (
+from folkmoot.modules.statistics.paired import (
     holm,
-    mcnemar_exact,
-    mcnemar_midp,
     minimum_detectable_difference,
     paired_bootstrap,
     tango,
-    wilson,
 )
+from folkmoot.modules.statistics.statistics import mcnemar_exact, mcnemar_midp, wilson
 
 SHARES = st.floats(0.01, 0.99)
 

@@ -17,7 +17,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.rivals import policies_of
 from folkmoot.modules.network.state import NetworkState
-from folkmoot.modules.reading.voting import weighted_consensus
+from folkmoot.modules.network.trust import weighted_consensus
 from folkmoot.optimizers.policy.batches import TrainingLog
 from folkmoot.optimizers.policy.known_answers import KnownAnswers, Outcome, TrainingQuestion
 from folkmoot.optimizers.policy.rivals import fit_rival

@@ -19,7 +19,7 @@ from folkmoot.optimizers.structure.search import (
     parameters_of,
     suggested,
 )
-from folkmoot.pipelines.base.run_files import TrialEntry
+from folkmoot.pipelines.runs.study_file import TrialEntry
 from folkmoot.pipelines.tuning.report import best_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 

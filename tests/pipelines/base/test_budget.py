@@ -13,7 +13,8 @@ from mortal import questions
 
 import folkmoot as fm
 from folkmoot.modules.base.context import OPEN_BOOKS, bound
-from folkmoot.pipelines.base.budget import Account, Budget
+from folkmoot.pipelines.base.account import Account
+from folkmoot.pipelines.base.budget import Budget
 from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.ledger import totals

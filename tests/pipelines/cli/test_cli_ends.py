@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import KEY, evaluate, folkmoot, free_port, lm, question, rows_of, write
+from cli_helpers import KEY, SPEC, evaluate, folkmoot, free_port, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import ui_server
@@ -47,9 +47,13 @@ COMPILED = ("single:simple", "--optimizer", "bootstrap_rs")
     [
         (("evaluate", "single:simple", "--data", "v.jsonl"), 5, 1, "Budget 5 calls spent"),
         (("compile", *COMPILED, *HELD_OUT), 30, 1, "Budget 30 calls spent"),
-        (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 24 calls spent"),
+        (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 30 calls spent"),
         # A contest whose money is gone has a program to take.
         (("try", "v.jsonl", "--only", "panel"), 90, 0, "of 90 calls pays for no more questions"),
+        (("controls", "team"), 40, 1, "Budget 40 calls spent"),
+        # the budget ends the last arm
+        (("controls", "team", "--arms", "self_consistency"), 50, 1, "Budget 50 calls spent"),
+        (("compare", "team", "--match-budget"), 15, 1, "Budget 15 calls spent"),
     ],
 )
 def test_what_a_budget_ends_says_so_and_is_no_success(
@@ -62,7 +66,12 @@ def test_what_a_budget_ends_says_so_and_is_no_success(
 ) -> None:
     write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
     write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
-    how = [*lm(scripted), "--no-track", "--out", "out", "--budget", f"{budget} calls"]
+    how = [*lm(scripted), "--out", "out", "--budget", f"{budget} calls"]
+    if words[0] != "compare":  # which leaves nothing in MLflow unless asked
+        how.append("--no-track")
+    if "team" in words:
+        evaluate(scripted, "v.jsonl", "--limit", 20, "--out", "team", program=SPEC)
+        scripted.requests.clear()
     for _ in range(2):  # the second shows what is stored
         ended = folkmoot(*words, *how)
         assert ended.exit_code == code, ended.output
@@ -71,7 +80,54 @@ def test_what_a_budget_ends_says_so_and_is_no_success(
         assert len(scripted.bodies) <= budget
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:
+ASKS = (
+    ("evaluate", "single:simple", "--data", "v.jsonl"),
+    ("try", "v.jsonl", "--only", "panel"),
+    ("compile", "single:simple", *HELD_OUT, "--optimizer", "bootstrap_rs"),
+    ("tune", "single", *HELD_OUT, "--trials", "9"),
+    ("pipeline", "p.yaml"),
+    ("compare", "team", "--match-budget"),
+)
+
+
+@pytest.mark.parametrize("words", ASKS, ids=[words[0] for words in ASKS])
+def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(
+    scripted: ScriptedServer, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
+    write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
+    how = [*lm(scripted), "--no-track"]
+    if words[0] == "pipeline":
+        named = f"lm: openai/scripted\napi_base: {scripted.url}\n"
+        steps = "data: {train: t.jsonl, test: v.jsonl}\nprograms: [single:simple]\ncompile: {}\n"
+        (tmp_path / "p.yaml").write_text(named + steps)
+        how = ["--no-track"]
+    if words[0] == "compare":
+        evaluate(scripted, "v.jsonl", "--limit", 20, "--out", "team", program=SPEC)
+        how = lm(scripted)
+    told = scripted.reply
+    for answered, code in ((0, 2), (12, 1)):
+        scripted.requests.clear()
+
+        def reply(body: dict[str, Any], answered: int = answered) -> Any:
+            if len(scripted.requests) <= answered:
+                return told(body)
+            return 401, {}, {"error": {"message": "Incorrect API key provided"}}
+
+        scripted.reply = reply
+        ended = folkmoot(*words, *how, "--out", f"out-{answered}")
+        assert ended.exit_code == code, ended.output
+        assert "refused the key" in ended.stderr
+        if code == 2:
+            assert ended.stdout == ""
+        else:
+            assert "the same command continues" in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(40)))
     with ScriptedServer(delay=0.05) as server:
         words = ["--no-track", "--concurrency", "2", "--out", tmp_path / "out"]
@@ -79,7 +135,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         deadline = time.monotonic() + 60
         while len(server.requests) < 6 and time.monotonic() < deadline:
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, told = process.communicate(timeout=30)
         assert process.returncode == 130
         done = len(rows_of(tmp_path / "out"))

@@ -19,6 +19,12 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE[:3], "folder"], "folder is a folder, and questions are wanted here: give a .jsonl"),
     ([*ONE[:3], "https://example.org/q.csv"], "is an address: fetch the file"),
     (["evaluate", *ONE[2:], "questions.jsonl"], "holds rows, as of questions, and a program is"),
+    (["tune", "questions.jsonl", *PARTS], "holds rows, as of questions, and a program is"),
+    (["evaluate", *ONE[2:], "list.json"], "holds rows, as of questions, and a program is"),
+    (["evaluate", *ONE[2:], "pipeline.yaml"], "run it by folkmoot pipeline pipeline.yaml"),
+    (["tune", "pipeline.yaml", *PARTS], "run it by folkmoot pipeline pipeline.yaml"),
+    (["evaluate", *ONE[2:], "words.txt"], "words.txt holds no program: name a YAML file"),
+    (["evaluate", *ONE[2:], "team.py"], "team.py is code: name the program in it, such as team:N"),
     ([*ONE, "--roles", "other.jsonl"], "a role is wanted here"),
     ([*ONE[:3], "sample-chioce"], "did you mean 'sample-choice'"),
     (["evaluate", "singel:cot", *ONE[2:]], "did you mean 'single'"),
@@ -81,6 +87,10 @@ def test_bad_input_is_refused_before_any_call(
     write(home / "unlabelled.jsonl", question(1, answer=None))
     write(home / "empty.jsonl")
     (home / "program.yaml").write_text("program: deliberation\n")
+    (home / "pipeline.yaml").write_text("data: q.jsonl\nprograms: [single:cot]\ncompile: {}\n")
+    (home / "list.json").write_text('[{"question": "Who?", "answer": "I"}]')
+    (home / "words.txt").write_text("What it says: words: and more\n")
+    (home / "team.py").write_text("def team(question): ...\n")
     (home / "folder").mkdir()
     result = folkmoot(*words, *lm(scripted))
     assert result.exit_code == 2, result.output

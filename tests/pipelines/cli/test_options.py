@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 import folkmoot as fm
-from folkmoot.pipelines.base.request import command_options
 from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines.cli.command import command_options
 
 NAMES = ("evaluate", "compile", "tune", "reproduce", "train")
 FUNCTIONS = {name: getattr(fm, name) for name in NAMES}

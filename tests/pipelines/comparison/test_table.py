@@ -3,6 +3,7 @@
 import pytest
 
 from folkmoot.modules.statistics.statistics import Estimate
+from folkmoot.pipelines.base.wording import signed
 from folkmoot.pipelines.comparison.table import Standing, table_lines
 
 ONE = Standing("one prompt", Estimate(0.62, 0.49, 0.73), price=1)
@@ -29,6 +30,20 @@ def test_narrow_intervals_get_a_decimal_and_scores_their_own_unit() -> None:
     assert "rubric" in text
     assert "+0.006" in text
     assert "%" not in text
+
+
+@pytest.mark.parametrize(
+    ("difference", "decimals", "written"),
+    [
+        (0.42, 0, "+42"),
+        (0.003, 0, "+0.3"),  # an end that does not reach 0 is not written as 0
+        (-0.0004, 1, "−0.04"),
+        (0.0, 1, "0.0"),
+        (-1e-17, 0, "0"),
+    ],
+)
+def test_only_0_is_written_as_0(difference: float, decimals: int, written: str) -> None:
+    assert signed(difference, decimals=decimals) == written
 
 
 @pytest.mark.parametrize("is_rate", [True, False])

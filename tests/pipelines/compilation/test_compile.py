@@ -310,7 +310,9 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
 @pytest.mark.parametrize(("name", "calls"), [("copro", 30), at_night("gepa", 33)])
 def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, calls: int) -> None:
     scripted.reply = of_instructions()
+    (tmp_path / "compiled").mkdir()  # what an attempt with another outcome has left
     found = compiled(scripted.url, optimizer=name, budget=f"{calls} calls", out=tmp_path)
+    assert not (tmp_path / "compiled").exists()
     result = found.compilation
     assert len(scripted.bodies) <= calls
     assert result.calls_made == len(scripted.bodies)

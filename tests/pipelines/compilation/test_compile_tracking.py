@@ -35,6 +35,7 @@ def test_a_compilation_is_a_run_with_children(
     params, metrics = run.data.params, run.data.metrics
     assert (params["optimizer"], len(params) <= 12) == ("copro", True)
     assert metrics["accuracy"] == 1.0
+    assert run.data.tags["folkmoot.outcome"] == "beats"
     described = run.data.tags["mlflow.note.content"]
     assert result.verdict in described
     assert metrics["difference_low"] <= metrics["difference"] <= metrics["difference_high"]

@@ -333,7 +333,7 @@ def test_a_program_that_fails_ends_the_pilot() -> None:
         hold({"broken": broken})
 
 
-@pytest.mark.parametrize("most", [100, 200])
+@pytest.mark.parametrize("most", [10, 100, 200])
 def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path, most: int) -> None:
     """That is never a program's error, not even of its last answers, and the same call goes on."""
     lm = planted_lm(ASKED)
@@ -344,7 +344,8 @@ def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path, most: int) ->
     paused = hold(**given)
     assert paused.stopped is not None
     assert "counts against no program" in paused.stopped
-    assert [(place.failed, place.state) for place in paused.places] == [(0, "racing")] * 3
+    assert {(place.failed, place.state) for place in paused.places} == {(0, "racing")}
+    assert paused.runs
     assert all(run.summary.counts.errors == 0 for run in paused.runs.values())
     lm.endpoint.reply = reply
     assert hold(**given).outcome == "better"

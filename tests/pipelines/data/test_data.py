@@ -20,13 +20,13 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.question import Question
 from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.data.load import load
+from folkmoot.pipelines.data.parts import recorded
 from folkmoot.pipelines.data.places import list_datasets
 from folkmoot.pipelines.data.questions import (
     check_labelled,
     check_overlap,
     fingerprint,
     overlap,
-    recorded,
 )
 from folkmoot.pipelines.data.sampling import sample
 

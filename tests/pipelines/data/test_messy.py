@@ -1,9 +1,12 @@
 """Files as people have them, things in Python, hostile files: what is read, said, refused."""
 
+import bz2
+import gzip
 import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import datasets
 import dspy
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from messy import FISH, FOUR, MESSY, SOUP, Messy, lines, text, write
 from typer.testing import CliRunner
@@ -269,6 +273,45 @@ def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     book.save(tmp_path / "q.xlsx")
     assert "has Sheet, more; give one of them as the split" in refusal(tmp_path / "q.xlsx")
     assert load(tmp_path / "q.xlsx", split="Sheet")[0].answer == "B"
+
+
+def test_cells_of_excel_are_what_they_show(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["question", "answer"], ["What share?", 0.45], ["How much?", "#REF!"]):
+        book.active.append(row)
+    book.active["B2"].number_format = "0%"
+    book.save(tmp_path / "q.xlsx")
+    assert "row 3: 'answer' holds #REF!, an error" in refusal(tmp_path / "q.xlsx")
+    book.active.delete_rows(3)
+    book.save(tmp_path / "q.xlsx")
+    assert load(tmp_path / "q.xlsx")[0].answer == "45%"
+    book.active["C1"] = "answer"
+    book.save(tmp_path / "q.xlsx")
+    assert "row 1: two columns have the same name" in refusal(tmp_path / "q.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [
+        (".gz", gzip.compress),
+        (".bz2", bz2.compress),
+        (".zst", lambda raw: pa.compress(raw, codec="zstd", asbytes=True)),
+    ],
+)
+def test_packed_text(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    packed = pack(b"question,answer\nWho?,Ada\n")
+    assert load(put(tmp_path / f"q.csv{suffix}", packed))[0].answer == "Ada"
+    assert "cannot be read: Truncated" in refusal(put(tmp_path / f"t.csv{suffix}", packed[:-9]))
+    assert "far larger once unpacked" in refusal(
+        put(tmp_path / f"b.csv{suffix}", pack(b"0" * 2**27))
+    )
+    assert "is an archive: unpack it" in refusal(put(tmp_path / "q.zip", b"PK"))
+
+
+def test_lines_may_end_in_a_carriage_return(tmp_path: Path) -> None:
+    questions = load(put(tmp_path / "q.csv", b"question,answer\rWho?,Ada\rWhere?,Rome\r"))
+    assert [question.answer for question in questions] == ["Ada", "Rome"]
 
 
 # `folkmoot data check`

@@ -117,6 +117,11 @@ READ = (
          "span", "Rome", question=Q),
     Read("sharegpt", [{"conversations": [{"from": "human", "value": Q},
          {"from": "gpt", "value": "Rome"}]}], "span", "Rome", question=Q),
+    Read("chats of langsmith", [{"inputs": {"messages": [{"role": "user", "content": Q}]},
+         "outputs": {"messages": [{"role": "assistant", "content": "Rome"}]}}], "span", "Rome",
+         question=Q),
+    Read("popqa", [{"question": Q, "obj": "Rome", "possible_answers": '["Rome", "Roma"]'}], "span",
+         "Rome", says="any of the answers"),
     Read("livebench", [{"turns": [Q], "ground_truth": "Rome"}], "span", "Rome", question=Q),
     Read("copa", [{"premise": "It rained.", "question": "cause", "choice1": "x", "choice2": "y",
          "label": n} for n in (1, 0)], "choice", "y", ["x", "y"], says="`premise` as context"),
@@ -135,6 +140,8 @@ READ = (
          for word in ("yes", "no", "maybe")], "choice", "yes"),
     Read("places", [{"question": Q, "choices": ["x", "y", "z"], "correctAnswerIndex": n}
          for n in (2, 0)], "choice", "z"),
+    Read("quail", [{"question": Q, "answers": ["x", "y"], "correct_answer_id": n} for n in (1, 0)],
+         "choice", "y", ["x", "y"]),
     Read("reclor", [{"question": Q, "answers": ["x", "y"], "label": n} for n in (1, 0)], "choice",
          "y", ["x", "y"]),
     Read("big-bench", [{"input": Q, "target_scores": {"x": 0, "y": 1}}], "choice", "y",
@@ -214,6 +221,8 @@ READ = (
          says="--metric contains"),
     Read("medqa", [{"question": Q, "options": {"A": "x", "B": "y"}, "answer": "y",
          "answer_idx": "B"}], "choice", "y", ["x", "y"]),
+    Read("decimal commas", asked("3,14", "2,5"), "span", "3,14", says="answers such as `3,14` as"),
+    Read("several in a text", asked("Rome | Roma"), "span", "Rome | Roma", says="write a list"),
     Read("null options", asked("B", choices={"A": "x", "B": "y", "C": None}), "choice", "y",
          ["x", "y"]),
     Read("own kind", asked("Rome", kind="geography"), "span", "Rome"),
@@ -254,12 +263,22 @@ IN_ARTICLE = {"context": "Ada wrote.", "qas": [{"question": Q, "answers": [{"tex
 NESTED = {"title": "T", "paragraphs": [IN_ARTICLE]}
 
 
+ROW = {"question": Q, "answer": "Ada", "context": "Ada wrote."}
+HELD = (
+    {"features": [{"name": "question"}], "rows": [{"row_idx": 0, "row": ROW}]},  # of the hub
+    {name: {"0": cell, "1": cell} for name, cell in ROW.items()},  # pandas.DataFrame.to_json
+    {name: [cell] for name, cell in ROW.items()},
+    {"q1": ROW, "q2": ROW},
+)
+
+
 @pytest.mark.parametrize(
     ("suffix", "whole"),
     [
         (".json", {"version": "2", "data": [NESTED, NESTED | {"title": "U"}]}),  # SQuAD
         (".jsonl", NESTED),
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
+        *((".json", whole) for whole in HELD),
     ],
 )
 def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: Path) -> None:
@@ -351,6 +370,8 @@ REFUSED = (
         [{"question": Q, "answer": "Rome", "contexts": ["x"], "ground_truth": "Paris"}],
         "--columns answer=ground_truth",
     ),
+    ("a corrected place", [{"question": Q, "choices": ["x", "y"], "answer": 0,
+      "correct_answer": "1"}], "--columns answer=correct_answer"),
     ("numbered", NUMBERED, "--columns 'choices=Reply 1,Reply 2,Reply 3,Reply 4,Reply 5'"),
     ("numbered", NUMBERED, "--columns answer=gold:from1"),
     ("numbered from 0", [row | {"gold": str(n % 5)} for n, row in enumerate(NUMBERED)],

@@ -19,6 +19,7 @@ from folkmoot.modules.agents.dspy_lm import ASKED_BY_CALL, CONNECTION, arguments
 from folkmoot.modules.base.context import WATCHED, bound
 from folkmoot.optimizers.prompts.proposer import Proposer
 from folkmoot.optimizers.prompts.student import CallControl
+from folkmoot.pipelines.lms.foreign import _messages as messages_asked
 from folkmoot.pipelines.lms.foreign import metering
 from folkmoot.pipelines.lms.seen import Seen
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -115,6 +116,13 @@ def test_traces_show_what_an_lm_of_dspy_was_asked_and_said() -> None:
     assert [message["role"] for message in call.request["messages"]] == ["system", "user"]
     assert "Where?" in call.request["messages"][-1]["content"]
     assert call.text == REPLY
+
+
+@pytest.mark.parametrize("name", ["prompt", "request"])
+def test_traces_show_a_request_by_whatever_name_it_is_handed_over(name: str) -> None:
+    """DSPy 3.5's adapters hand it to `LM.generate` as `request`."""
+    asked = Request(model="openai/theirs", messages=(Message.user("Where?"),))
+    assert messages_asked({name: asked, "n": 2}) == [{"role": "user", "content": "Where?"}]
 
 
 class Known(dict[str, str]):

@@ -20,8 +20,7 @@ from embedded_weights import skip_without_weights
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.lms.embedded import EmbeddedServer, untuned
-from folkmoot.pipelines.lms.grammar import reply_grammar
+from folkmoot.pipelines.lms.embedded import EmbeddedServer, reply_grammar, untuned
 from folkmoot.pipelines.lms.weights import weights_of
 
 QUESTION = "Question: Where does a cat like to lie?\nAnswer:"

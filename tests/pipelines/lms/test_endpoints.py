@@ -101,7 +101,21 @@ def refused_inside(words: str) -> dict[str, Any]:
     return {"choices": None, "base_resp": {"status_code": 1000, "status_msg": words}}
 
 
+def one_at_a_time(*names: str) -> Callable[[dict[str, Any], int], Said]:
+    """Refuse the first of these fields that a request has."""
+
+    def answer(body: dict[str, Any], before: int) -> Said:
+        for name in names:
+            if name in body:
+                return error(400, f"Unsupported value: '{name}' is not supported (id {before})")
+        return says()
+
+    return answer
+
+
 BLOCKED = {**completion("x"), "choices": []}
+RESET = {"headers": {"X-RateLimit-Reset": str(int(1000 * (time.time() + 9000)))}}
+EMPTY_ERROR = {**completion("A"), "error": {"message": "", "code": None}}
 PAGE = b"<!doctype html><html><title>Log in</title></html>"
 TOO_LONG = (
     "The input (9 tokens) is longer than the model's context length (4 tokens).",
@@ -114,6 +128,10 @@ TOO_LONG = (
     "'max_tokens' or 'max_completion_tokens' is too large: this model's context window is 4",
     "the request exceeds the available context size",
     "too many total text bytes: 9 > 4",
+    "This model's maximum prompt length is 4 but the request contains 9 tokens.",
+    "length of prompt_tokens (9) must be less than max_seq_len (4).",
+    "prompt token count of 9 exceeds the limit of 4",
+    "Prompt exceeds max length",
 )
 WRONG_KEY, NO_MODEL, NO_QUOTA = "refused the key", "does not know the model", "no quota left"
 NONE, MIDDLE = (None, None, None), ("A", None, "A")
@@ -185,8 +203,32 @@ BEHAVIOURS = [
         Behaviour(f"a mark at the end: {mark}", always(says(f"A{mark}")))
         for mark in ("</s>", "<|im_end|>\n", "<|eot_id|><|endoftext|>", "<end_of_turn>")
     ),
-    Behaviour("failed on the way", once(says("B", finish_reason="error")), calls=4),
-    Behaviour("an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4),
+    *(
+        Behaviour(
+            f"failed on the way: {reason}", once(says("B", finish_reason=reason)), calls=4, paid=4
+        )
+        for reason in ("error", "server_error")
+    ),
+    Behaviour(
+        "failed on the way without a count",
+        once(says("B", finish_reason="error", usage={"prompt_tokens": None, "total_tokens": 0})),
+        calls=4,
+        paid=3,
+    ),
+    Behaviour(
+        "an error in a choice",
+        once(says("", error={"code": 502, "message": "x"})),
+        calls=4,
+        paid=4,
+    ),
+    Behaviour("an error without a word", always(http(EMPTY_ERROR)), calls=3, paid=3),
+    *(
+        Behaviour(f"thoughts in {name}", always(says("A", message=said)), row={"reasoning": "B?"})
+        for name, said in (
+            ("details", {"reasoning_details": [{"type": "reasoning.text", "text": "B?"}]}),
+            ("thinking", {"thinking": "B?"}),
+        )
+    ),
     *(
         Behaviour(
             f"a filter cuts a text: {reason}",
@@ -194,7 +236,7 @@ BEHAVIOURS = [
             NONE,
             row={"finish_reason": reason.casefold()},
         )
-        for reason in ("content_filter", "PROHIBITED_CONTENT", "ERROR_TOXIC")
+        for reason in ("content_filter", "PROHIBITED_CONTENT", "ERROR_TOXIC", "MODEL_ARMOR")
     ),
     *(
         Behaviour(
@@ -208,6 +250,11 @@ BEHAVIOURS = [
     Behaviour("log-probabilities that are none", always(says("A", logprobs=LOGPROBS))),
     # Requests
     Behaviour("no temperature", refusing("temperature", NO_TEMPERATURE), calls=4),
+    Behaviour(
+        "one setting after the other is refused",
+        one_at_a_time("temperature", "response_format", "max_tokens"),
+        calls=7,
+    ),
     Behaviour("another name for the limit", refusing("max_tokens", OTHER_LIMIT), calls=4),
     *(
         Behaviour(f"no system role: {status}: {words}", without_system(status, words), calls=calls)
@@ -255,6 +302,9 @@ BEHAVIOURS = [
             (403, "Sorry, your account balance is insufficient", ""),
             (403, "Key limit exceeded (total limit).", ""),
             (403, "Your team has used all available credits.", ""),
+            (403, "Your account has an overdue balance.", "AccountOverdueError"),
+            (403, "The free tier of the model has been exhausted.", ""),
+            (412, "The account is suspended: it reached the monthly spending limit.", ""),
             (400, "You have reached your specified API usage limits.", ""),
         )
     ),
@@ -284,6 +334,8 @@ BEHAVIOURS = [
             (400, "The provided model identifier is invalid.", ""),
             (400, "No models loaded. Please load a model.", ""),
             (403, "The project has no access to model `x`", "model_not_found"),
+            (403, "You don't have access to the model with the specified model ID.", ""),
+            (400, "Invocation of model ID x with on-demand throughput isn't supported.", ""),
         )
     ),
     Behaviour("no access", always(error(403, "no")), stopped=WRONG_KEY, calls=1),
@@ -308,6 +360,7 @@ BEHAVIOURS = [
         Behaviour(words, once(http(body, status)), MIDDLE, f"({status}: {words})")
         for status, words, body in (
             (413, "a web page: Too Large", b"<html>\n<head><title>Too Large</title></head></html>"),
+            (429, "Request too large for x", error(429, "Request too large for x")[2]),
             (422, "Field required", {"detail": [{"loc": ["body"], "msg": "Field required"}]}),
             (500, "Input is too long for it", {"message": "Input is too long for it"}),
             (
@@ -319,7 +372,7 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(f"{status} for a moment", once(error(status, "busy")), calls=4, paid=3)
-        for status in (408, 409, 425, 429, 498, 499, 500, 502, 503, 529)
+        for status in (408, 409, 424, 425, 429, 498, 499, 500, 502, 503, 529)
     ),
     Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
     Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
@@ -330,6 +383,17 @@ BEHAVIOURS = [
         for words, stopped in (("insufficient balance", "no quota left"), ("login fail", WRONG_KEY))
     ),
     Behaviour("a limit inside", once(http(refused_inside("rate limit"))), calls=4, paid=3),
+    Behaviour("its own name", once(http({"error_code": 18, "error_msg": "x"})), calls=4, paid=3),
+    Behaviour(
+        "a proxy that wants a name", always((407, {}, b"")), stopped="in HTTPS_PROXY as", calls=1
+    ),
+    Behaviour(
+        "a router tells when its provider goes on",
+        once(error(429, "slow", metadata=RESET)),
+        ("A",),
+        stopped="asks to wait until",
+        calls=2,
+    ),
     *(
         Behaviour(
             f"a long wait: {words} {headers}",
@@ -345,6 +409,8 @@ BEHAVIOURS = [
             ("Try again in 2 hours and 3 minutes.", {}),
             ("slow", {"Retry_After": "300s"}),
             ("slow", {"retry_after_ms": "300000"}),
+            ("slow", {"Retry_After": str(int(time.time()) + 9000)}),
+            ("slow", {"X_RateLimit_Reset": str(int(time.time()) + 9000)}),
         )
     ),
     Behaviour("the exact wait wins", once(EXACT), calls=4, paid=3),
@@ -353,6 +419,11 @@ BEHAVIOURS = [
         "a total with thoughts",
         always(says(usage={"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 40})),
         row={"usage.completion_tokens": 31, "usage.reasoning_tokens": 30},
+    ),
+    Behaviour(
+        "a total alone",
+        always(says(usage={"prompt_tokens": 9, "total_tokens": 40})),
+        row={"usage.completion_tokens": 31, "usage.cost_usd": 4e-05},
     ),
     Behaviour(
         "counts as text",
@@ -387,10 +458,12 @@ BEHAVIOURS = [
 ]
 
 OWN_CLIENT = {
-    *("an output_text", "a part without a type", "failed on the way", "429 inside"),
+    *("an output_text", "a part without a type", "429 inside"),
     *("another name for the limit", "a refusal inside", "another spelling"),
     *("a part whose type is null", "a filter cuts a text: PROHIBITED_CONTENT"),
-    "a filter cuts a text: ERROR_TOXIC",
+    *("a filter cuts a text: ERROR_TOXIC", "a filter cuts a text: MODEL_ARMOR"),
+    *("failed on the way: error", "failed on the way: server_error"),
+    *("failed on the way without a count", "thoughts in details", "thoughts in thinking"),
 }
 """Behaviours to which LiteLLM answers in its own way before folkmoot sees them."""
 

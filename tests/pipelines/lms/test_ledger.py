@@ -20,15 +20,17 @@ from mortal import (
 )
 
 import folkmoot as fm
+from folkmoot.modules.agents.profile import DEFAULT_PROFILE
 from folkmoot.modules.base.calls import DETAILS, Usage
 from folkmoot.modules.base.connections import back_off
 from folkmoot.modules.base.context import OPEN_BOOKS, bound
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.base.run_files import books_of
 from folkmoot.pipelines.lms import engine as engine_module
-from folkmoot.pipelines.lms.endpoint import tokens_in
+from folkmoot.pipelines.lms.endpoint import Reply, searches_in, tokens_in
+from folkmoot.pipelines.lms.engine import Engine
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
-from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token
+from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token, search_fee
 from folkmoot.pipelines.lms.store import Booking, BooksAround, CallStore
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
@@ -139,6 +141,35 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
     for prompt, tier in ((256_000, first), (256_001, second)):
         cost = prompt * tier["input_cost_per_token"] + 10 * tier["output_cost_per_token"]
         assert tiered.cost(Usage(1, prompt, 10)) == pytest.approx(cost, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "searches"),
+    [
+        ("anthropic/claude-sonnet-4-5", {"server_tool_use": {"web_search_requests": 3}}, 3),
+        ("anthropic/claude-sonnet-4-5", {"server_tool_use": {"web_search_requests": 0}}, None),
+        ("openai/gpt-4.1", [{"type": "web_search_call"}, {"type": "message"}], 1),
+        ("openai/gpt-4.1", [{"type": "web_search_call", "action": {"type": "open_page"}}], None),
+        ("openai/gpt-4.1", "odd", None),
+    ],
+)
+def test_searches_of_the_web_have_a_fee(model: str, body: Any, searches: int | None) -> None:
+    whole = {"usage": body} if isinstance(body, dict) else {"output": body}
+    assert searches_in(whole) == searches
+    made = Engine(model, None, DEFAULT_PROFILE, identity=model, prices=price_per_token(model))
+    plain = made._cost(Reply("A", "stop", 10, 2))
+    fee = (searches or 0) * (search_fee(model) or 0.0)
+    assert plain is not None
+    assert made._cost(Reply("A", "stop", 10, 2, searches=searches)) == pytest.approx(plain + fee)
+    unlisted = Engine("openai/x", None, DEFAULT_PROFILE, identity="x", prices=Prices(1e-6, 1e-6))
+    assert (unlisted._cost(Reply("A", "stop", 10, 2, searches=searches)) is None) == bool(searches)
+
+
+def test_an_lm_that_always_searches_has_a_fee_for_each_request() -> None:
+    prices = price_per_token("openai/gpt-4o-search-preview")
+    assert prices is not None
+    assert prices.request == search_fee("openai/gpt-4o-search-preview") > 0  # type: ignore[operator]
+    assert price_per_token("openai/gpt-4.1").request is None  # type: ignore[union-attr]
 
 
 def test_replies_that_are_not_kept_were_paid_for_too(

@@ -270,6 +270,69 @@ def test_a_reply_has_a_size_limit(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100 << 10
 
 
+def head(*lines: str, body: bytes = b"") -> bytes:
+    """The raw bytes of an answer with status 200."""
+    return "\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode() + body
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("answer", "error", "sent", "lost"),
+    [
+        (head("X: " + 20_000 * "a", body=json.dumps(GOOD).encode()), "", 1, 0),
+        (head(*(300 * ["Set-Cookie: a=b"]), body=json.dumps(GOOD).encode()), "", 1, 0),
+        (head("Content-Length: 2", "Transfer-Encoding: chunked"), "not HTTP", 3, 3),
+        (head("X Y: 1"), "not HTTP", 3, 3),
+        (b"HTTP/1.1 200 OK\r\nContent-Type:", "a broken connection", 7, 7),
+        (b"", "a broken connection", 14, 0),
+    ],
+)
+def test_an_answer_that_has_begun_may_be_billed(
+    answer: bytes, error: str, sent: int, lost: int, tmp_path: Path
+) -> None:
+    """Heads that the client cannot read were sent for again 14 times, each for nothing."""
+    with Server(lambda _: answer) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        if error:
+            assert error in failing(lm, tmp_path)
+        else:
+            assert asked(lm, tmp_path).accuracy == 1.0
+        assert len(server.arrivals) == sent
+    assert lost_in(tmp_path).calls == lost
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("status", "variable", "proxy", "words", "times"),
+    [
+        (407, "https_proxy", "http://me:a-secret-word@{}", "refuses the connection (407: ", 1),
+        (407, "http_proxy", "http://me:a-secret-word@{}", "refuses the connection (407)", 1),
+        (403, "https_proxy", "http://me:a-secret-word@{}", "refuses the connection (403: ", 1),
+        (502, "https_proxy", "http://me:a-secret-word@{}", "its proxy says 502: ", 7),
+        (0, "https_proxy", "socks5://me:a-secret-word@{}", "speaks socks5", 0),
+    ],
+)
+def test_a_proxy_that_lets_nothing_through(
+    status: int,
+    variable: str,
+    proxy: str,
+    words: str,
+    times: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refusal of the proxy told its password, and one for SOCKS was waited for."""
+    with Server(lambda _: (status, {}, b"")) as server:
+        server_name = server.origin.removeprefix("http://")
+        monkeypatch.setenv(variable, proxy.format(server_name))
+        scheme = variable.partition("_")[0]
+        with pytest.raises(fm.UserError) as failed:
+            asked(fm.lm("openai/x", api_base=f"{scheme}://there.invalid/v1"), tmp_path)
+        assert len(server.arrivals) == times
+    assert words in str(failed.value)
+    assert "a-secret-word" not in str(failed.value)
+
+
 def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
     """1,014 answers were paid for and lost: no file was left to write them to."""
     with ScriptedServer(delay=0.05) as server:
@@ -309,6 +372,9 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
         ("local/hf:nothing", {"api_base": None}, "there is no embedded LM"),
         ("local/gemma-3-270m", {"api_key": "sk-x", "api_base": None}, "drop api_key"),
         ("openai/x", {"slots": 2}, "openai/x does not accept slots"),
+        ("openai/x\ny", {}, r"'openai/x\\ny' is not an LM name"),
+        *((name, {"api_key": "sk-a\nX: b"}, "no key has") for name in ("openai/x", "groq/x")),
+        ("openai/x", {"api_key": "“sk-a”"}, "no key has: copy it once more"),
         ("openai/x", {"api_base": "localhost:8000"}, "http://HOST:PORT/v1"),
         ("openai/x", {"answer_form": "letter"}, "letter"),
         ("openai/x", {"reasoning_efort": "low"}, "did you mean 'reasoning_effort'"),

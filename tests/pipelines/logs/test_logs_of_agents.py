@@ -245,9 +245,16 @@ def test_tables_with_a_row_an_agent(name: str, tmp_path: Path) -> None:
     assert said in found.read_as[0]
 
 
-def test_a_table_that_could_mean_anything_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("agent,t1,t2\nx,87.5,40\n")
-    with pytest.raises(fm.UserError, match=r"the value 87\.5: write 0 or 1"):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("agent,t1,t2\nx,87.5,40\n", r"the value 87\.5: write 0 or 1"),
+        ("agent,t1,t2,Total\nx,1,1,2\n", "the column 'Total' seems to tell of all tasks"),
+    ],
+)
+def test_a_table_that_could_mean_anything_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(fm.UserError, match=says):
         fm.import_log(tmp_path / "t.csv")
 
 

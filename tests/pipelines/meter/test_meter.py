@@ -283,6 +283,8 @@ def test_a_question_without_a_call_is_pointed_out(server: ScriptedServer, tmp_pa
     [
         ("sys.exit('no such tool')", "ended with code 1: no such tool"),
         ("print('A'); sys.exit(3)", "ended with code 3"),
+        ("print(os.environ['A_TOKEN'])", "gets it where --pass-env A_TOKEN is given"),
+        ("sys.exit('OPENAI_API_KEY is wrong')", "ended with code 1: OPENAI_API_KEY is wrong"),
         ("time.sleep(60)", "longer than 1.5 s"),
         ("subprocess.Popen(['sleep', '60']); print('A')", None),
         ("print('A') if os.fork() else time.sleep(60)", None),
@@ -292,13 +294,20 @@ def test_a_question_without_a_call_is_pointed_out(server: ScriptedServer, tmp_pa
     ],
 )
 def test_a_child_that_misbehaves(
-    server: ScriptedServer, tmp_path: Path, text: str, error: str | None
+    server: ScriptedServer,
+    tmp_path: Path,
+    text: str,
+    error: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ("A_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "set")
     (row,) = run(fm.Command(script(tmp_path, text), timeout=1.5), server, 1).rows
     if error is None:
         assert (row["error"], row["answer"]) == (None, "A")
     else:
         assert error in str(row["error"])
+        assert "--pass-env OPENAI" not in str(row["error"])  # which is the meter's own
 
 
 def test_a_command_never_gets_a_key(

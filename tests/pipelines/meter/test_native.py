@@ -270,6 +270,8 @@ def test_a_path_is_found_however_a_client_writes_it(path: str) -> None:
         assert run(crew, provider)["answer"] == "A"
 
 
+LISTED = {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "A"}]}
+OBJECT = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": {"x": 1}}}]}
 ODD = [{"choices": [{"delta": None}]}, {"choices": {}}]
 REFUSED = {"error": {"message": "slow", "code": 429}}
 WHOLE = {**HEAD, "choices": [], "usage": {**USAGE, "cost": 0.5}}
@@ -284,7 +286,11 @@ PRICE = 10 * 1e-6 + 2 * 1e-5
         ((200, JSON, b"\xef\xbb\xbf" + json.dumps(WHOLE).encode()), 200, (1, 0.5)),
         ((200, JSON, json.dumps({**WHOLE, "choices": ["A"]}).encode()), 200, (1, 0.5)),
         ((200, JSON, b""), 502, (0, 0.0)),  # three may be billed, which is said apart
-        ((200, JSON, json.dumps(REFUSED).encode()), 502, (0, 0.0)),
+        ((200, JSON, json.dumps(REFUSED).encode()), 429, (0, 0.0)),
+        *(
+            ((status, JSON, json.dumps(REFUSED).encode()), status, (0, 0.0))
+            for status in (429, 503, 529)
+        ),
         ((200, SSE, b": on its way\n\n" + b"".join(map(_event, [WHOLE]))), 200, (1, 0.5)),
         ((200, SSE, b"".join(map(_event, ODD))), 200, (1, None)),
         *(
@@ -297,6 +303,10 @@ PRICE = 10 * 1e-6 + 2 * 1e-5
                 ([{"type": "response.failed", "response": REFUSED}], (0, 0.0)),
                 ([{**HEAD, "choices": [{"index": 0, **REFUSED}]}], (0, 0.0)),
                 ([PART, {"x_groq": {"usage": USAGE}}], (1, PRICE)),
+                *(
+                    ([{"choices": [{"index": 0, "delta": delta}]}, WHOLE], (1, 0.5))
+                    for delta in (LISTED, OBJECT, {"tool_calls": ["odd"]})
+                ),
                 ([{**HEAD, "choices": [{**PART["choices"][0], "usage": USAGE}]}], (1, PRICE)),
             )
         ),

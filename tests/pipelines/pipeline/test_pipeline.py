@@ -15,9 +15,9 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.protocols.saved import hashes
-from folkmoot.pipelines.base.run_files import StudyReport
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.pipeline.card import KIND
+from folkmoot.pipelines.runs.study_file import StudyReport
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.report import study_lines
 

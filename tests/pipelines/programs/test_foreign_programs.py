@@ -112,6 +112,9 @@ def test_a_field_that_no_question_has_is_refused_before_a_call(server: ScriptedS
             run(dspy.Predict(f"question, {name} -> answer"), lm=lm)
     with pytest.raises(fm.UserError, match="needs 'gold', which no question"):
         run(dspy.Predict("question, gold -> answer"), lm=lm, inputs={"gold": "answer"})
+    told = [asked.copy(meta={"solution": asked.answer}) for asked in questions()]
+    with pytest.raises(fm.UserError, match=r"takes 'solution', .* no program is shown unasked"):
+        run(dspy.Predict("question, hint -> answer"), told, lm=lm, inputs={"hint": "solution"})
     with pytest.raises(fm.UserError, match=r"does not take .did you mean 'question'"):
         run(dspy.Predict("question -> answer"), lm=lm, inputs={"questoin": "question"})
     with pytest.raises(fm.UserError, match="inputs are for programs of your own"):
@@ -170,6 +173,9 @@ class Letter(enum.Enum):
         (np.array(["A"]), "choice", "A", "A"),
         (np.array(3.0), "number", "3", "3"),
         (Read(answer="A"), "choice", "A", "A"),
+        (dspy.Prediction(reasoning="B", result=Read(answer="A")), "choice", "A", "A"),
+        ({"output": {"answer": "A", "sources": ["x"]}}, "choice", "A", "A"),
+        (dspy.Prediction(answer=dspy.Code(code="print(1)")), "span", "print(1)", "print(1)"),
         (SimpleNamespace(answer="A"), "choice", "A", "A"),
         (SimpleNamespace(content="A"), "choice", "A", "A"),
         ({"choices": [{"message": {"content": "A"}}], "usage": {}}, "choice", "A", "A"),

@@ -1,6 +1,7 @@
 """Programs by short spec, YAML file and `--set`: what they build and refuse in a sentence."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def test_short_specs(spec: str, same: Any) -> None:
     built = program_of(spec)
     assert type(built) is type(same)
     assert built.describe() == same.describe()
+    assert re.fullmatch(r"\w+\([\w.]+(, [\w.]+)*\)", repr(built))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,8 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("deliberation:intuitive", {"max_round": 2}, "no parameter 'max_round'.*'max_rounds'"),
         ("deliberation:intuitive", {"lms": {}}, "no parameter 'lms'"),
         ("single:cot", {"sampling": {"temprature": 1}}, "did you mean 'temperature'"),
+        ("single:cot", {"temperature": 0}, "a setting of the LM: give --lm-set temperature=VALUE"),
+        ("single:cot", {"judge.top_p": 1}, "give --lm-set judge.top_p=VALUE"),
         ("deliberation:retriever", {"environment": "web"}, "no environment 'web'.*corpus:PATH"),
         ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, "none.jsonl"),
         ("single:cot", {"role": "critic"}, "not both"),

@@ -23,6 +23,7 @@ from folkmoot.modules.protocols import saved as protocols_saved
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.saved import FORMAT, hashes, predictors_of
 from folkmoot.pipelines.lms.named import lm_identity
+from folkmoot.pipelines.programs import restored
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.saved import saved_program
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -226,7 +227,8 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 def any_content_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hashes in a file fit it whatever it says, as an attacker would make them."""
     same = {"prompt_hash": "0", "program_hash": "0"}
-    monkeypatch.setattr(protocols_saved, "_hashes", lambda *_: same)
+    for module in (protocols_saved, restored):
+        monkeypatch.setattr(module, "hashes_of", lambda *_: same)
 
 
 def put(*path: Any) -> Callable[[dict[str, Any]], None]:

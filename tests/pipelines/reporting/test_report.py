@@ -20,9 +20,11 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.base.fence import clean
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.base.papers import bibtex
 from folkmoot.pipelines.plots.protocols import drawings
+from folkmoot.pipelines.programs.papers import bibtex
+from folkmoot.pipelines.reporting.export import _harmless
 from folkmoot.pipelines.reproduction.presets import PAPERS
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -411,6 +413,14 @@ def test_plots_and_tables_can_be_had_as_files(tmp_path: Path) -> None:
     assert list(table["difference"]) == pytest.approx([pair["difference"]])
     with pytest.raises(fm.UserError, match="another --export"):
         fm.report(runs, out=tmp_path / "r.html", export=tmp_path / "r.html")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "-2+3+cmd|'x'!A0", "+A1", "\t=1", "-"])
+def test_no_cell_is_a_formula(text: str) -> None:
+    assert _harmless(text) == f"'{clean(text)}"
+    assert [_harmless(cell) for cell in ("-2.5", "+1,250", "-5%", "A", 3, None)] == [
+        *("-2.5", "+1,250", "-5%", "A", 3, None)
+    ]
 
 
 def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:

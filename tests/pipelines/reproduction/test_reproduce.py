@@ -19,7 +19,7 @@ from dialogue_rows import row as dialogue
 from stores import new_store
 
 import folkmoot as fm
-from folkmoot.modules.statistics.statistics import tango
+from folkmoot.modules.statistics.paired import tango
 from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan
 from folkmoot.pipelines.programs.resolve import program_of

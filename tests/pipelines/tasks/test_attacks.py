@@ -10,7 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import ASK, CHECKS, REPAIRED, TESTED, add_task, command, done, needs_bwrap, only_row
+from acting import (
+    ASK,
+    CHECKS,
+    PYTEST,
+    REPAIRED,
+    TESTED,
+    add_task,
+    command,
+    done,
+    needs_bwrap,
+    only_row,
+)
 from by_day import some_by_day
 from children import BARE
 
@@ -186,6 +197,14 @@ def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.Mon
     assert (row["error"], row["correct"]) == (None, False)
     assert reason in "\n".join(row["check"]["lines"])
     assert row["check"]["seconds"] < 30
+
+
+@pytest.mark.parametrize("end", ["", "def add(a, b):\n    "])
+def test_an_answer_that_ends_the_tests_is_wrong(end: str) -> None:
+    check = fm.Check(PYTEST, answer_file="add.py")
+    row = only_row(lambda question: f"import os\n{end}os._exit(0)\n", check=check)
+    assert (row["error"], row["correct"], row["check"]["exit_code"]) == (None, False, 0)
+    assert row["check"]["lines"][-1].startswith("the tests ended without a word")
 
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:

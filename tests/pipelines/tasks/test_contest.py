@@ -126,6 +126,7 @@ def test_a_task_has_a_limit_of_its_own(tmp_path: Path, limit: dict[str, Any]) ->
         assert [row["usage"]["calls"] for row in run.rows] == [calls] * 3
         for row in run.rows:
             assert (row["error"] or "").startswith("over its limit of" if errors else "")
+            assert row["transcript"]
 
 
 def test_a_limit_in_money_needs_a_price(tmp_path: Path) -> None:

@@ -299,12 +299,28 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     assert stored()[0].info.status == "FINISHED"  # also where the folder has nothing new
 
 
-def test_a_run_that_is_gone_from_the_store_begins_anew(here: Path) -> None:
+@pytest.mark.parametrize(("put", "own"), [(shutil.copytree, True), (shutil.move, False)])
+def test_what_goes_on_in_a_copy_is_a_run_of_its_own(
+    here: Path, put: Callable[..., object], own: bool
+) -> None:
+    first = pushed(here / "one", a_run(), count=2, stopped="interrupted")
+    put(here / "one", here / "other")
+    run = json.loads((here / "other" / KIND).read_text())
+    assert run["mlflow_run_id"] == first
+    assert (pushed(here / "other", run) != first) is own
+
+
+@pytest.mark.parametrize("place", ["mlflow_experiment", "mlflow_experiment_id"])
+def test_a_run_that_is_gone_from_the_store_begins_anew(here: Path, place: str) -> None:
     first = pushed(here / "out", a_run())
     MlflowClient().delete_run(first)
     second = pushed(here / "out", a_run(), stopped="interrupted")
     assert second != first
-    MlflowClient().delete_experiment(stored()[0].info.experiment_id)
+    experiment = stored()[0].info.experiment_id
+    MlflowClient().delete_experiment(experiment)
+    hers = {"mlflow_experiment": "toy", "mlflow_experiment_id": experiment}[place]
+    beginning = Beginning(place={**NOWHERE, place: hers})  # type: ignore[typeddict-item]
+    note_beginning(written(here / "other", a_run()), KIND, beginning, pushes=True)
     third = pushed(here / "other", a_run())
     assert third in [run.info.run_id for run in stored()], "a deleted experiment comes back"
 
@@ -380,7 +396,8 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
 SERVERS = {
     "refuses": ((401, {}, b"Who are you?"), r"^the server answers 401: Who are you\?; set MLFLOW_"),
     "has nothing": ((404, {}, b"no\x1b[2J\nsuch page"), r": no\[2J such page$"),
-    "fails": ((500, {}, b""), r"^http://127.0.0.1:\d+ cannot be used: too many 500 error resp"),
+    # As MLflow says it before 3.18, and from then on.
+    "fails": ((500, {}, b""), r"cannot be used: too many 500 error resp|^the server answers 500$"),
     "is off": (b"HTTP/1.1 ", r"^http://127.0.0.1:\d+ cannot be used: Connection aborted\.$"),
 }
 
@@ -402,7 +419,14 @@ def test_a_malformed_address_is_refused(monkeypatch: pytest.MonkeyPatch, address
 
 
 UNUSABLE = (
-    *("no database", "no folder", "a locked database", "an unknown store", "one in memory"),
+    *(
+        "tables of another MLflow",
+        "no database",
+        "no folder",
+        "a locked database",
+        "an unknown store",
+        "one in memory",
+    ),
     *("no server", "no database server"),
 )
 
@@ -412,7 +436,11 @@ def test_a_store_that_cannot_be_used_is_told_soon(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str
 ) -> None:
     (here / "file").write_bytes(b"no database at all " * 100)
+    shutil.copy(here / "mlflow.db", here / "other.db")
+    with closing(sqlite3.connect(here / "other.db")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = 'f00'")
     uri = {
+        "tables of another MLflow": f"sqlite:///{here}/other.db",
         "no folder": f"sqlite:///{here}/file/below/mlflow.db",
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
@@ -426,7 +454,9 @@ def test_a_store_that_cannot_be_used_is_told_soon(
     holder = sqlite3.connect(here / "mlflow.db")
     holder.execute("BEGIN EXCLUSIVE")
     began = time.monotonic()
-    assert CANARY not in badly(here / "out", ".")
+    reason = badly(here / "out", ".")
+    assert CANARY not in reason
+    assert ("mlflow db upgrade" in reason) == (kind == "tables of another MLflow")
     assert time.monotonic() - began < 8
     assert "".join(capfd.readouterr()) == ""
     holder.close()
@@ -510,6 +540,12 @@ def test_the_store_is_the_one_that_mlflow_would_name(
         if uri != "old":  # MLflow itself is asked then
             patch.delitem(sys.modules, "mlflow")
         assert store_uri() == wanted
+
+
+def test_a_long_name_of_an_experiment_has_a_folder(here: Path) -> None:
+    pushed(here / "out", a_run(settings={"data": "問" * 300}))
+    (folder,) = (here / "mlruns").glob("問*")
+    assert list(folder.iterdir())
 
 
 def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:

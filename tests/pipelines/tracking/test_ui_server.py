@@ -27,6 +27,9 @@ def test_mlflows_page_knows_the_view() -> None:
     fields = {field for card in CARDS for field in card}
     missing += [name for name in fields if f"this.{name}=" not in text]
     missing += [group for group in CARDS[0]["compareGroups"] if f'="{group}"' not in text]
+    # The page takes the parts that it knows; MLflow 3.14 knows no widths.
+    if mlflow.__version__.startswith("3.14."):
+        missing.remove("columnWidths")
     assert not missing, f"MLflow {mlflow.__version__} has another shape of shared views: {missing}"
 
 

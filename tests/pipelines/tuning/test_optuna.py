@@ -9,9 +9,9 @@ import pytest
 from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, study_at
 
 import folkmoot as fm
-from folkmoot.pipelines.base.run_files import TrialEntry
 from folkmoot.pipelines.plots import tuning
 from folkmoot.pipelines.plots.trials import PLOTS, draw_trials
+from folkmoot.pipelines.runs.study_file import TrialEntry
 
 
 def tuned(url: str, **options: Any) -> fm.Study:

@@ -193,12 +193,14 @@ def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Pat
 def test_budgets_hold_in_search_and_validation(scripted: Any, whole: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", budget="150 calls")
-    assert "budget 120 calls spent" in study.report.stopped
+    assert "budget 150 calls spent (150 calls)" in study.report.stopped
     assert len(scripted.requests) == totals(tmp_path / "out").calls <= 150
-    assert study.report.calls["made"] == 120
+    assert study.report.calls["made"] == 150
     assert study.report.best is not None
     assert study.best.roles
+    (tmp_path / "out/found").mkdir()  # what an attempt with another outcome has left
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
+    assert not (tmp_path / "out/found").exists()
     assert gone_on.report.stopped is None
     assert settings_of(gone_on) == settings_of(whole)
 

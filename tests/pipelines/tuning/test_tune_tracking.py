@@ -60,6 +60,8 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert artifacts >= {"study.json", "trials.json", "history.png", "front.png", "winner"}
     assert parent.info.status == "FINISHED"
+    assert parent.data.tags["folkmoot.outcome"] == "beats"
+    assert client.get_model_version("panel", "1").tags["outcome"] == "beats"
     loaded = mlflow.pyfunc.load_model("models:/panel/1")
     assert loaded.metadata.run_id == parent.info.run_id
 

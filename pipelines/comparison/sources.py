@@ -1,0 +1,62 @@
+"""What is compared: the runs and results in the folders that a user names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ..base.cards import result_kind
+from ..evaluation.earlier import Evaluation, earlier
+from ..runs.manifest import MANIFEST
+
+
+def runs_in(sources: Iterable[object]) -> list[Any]:
+    """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
+    study) is replaced by these.
+    """
+    runs: list[Any] = []
+    for run in sources:
+        below = []
+        if isinstance(run, str | Path):
+            below = _runs_below(Path(run).expanduser())
+        runs += below or [run]
+    return runs
+
+
+def results_within(result: Any) -> list[Any]:
+    """The results that a result consists of, such as the steps of a pipeline; else itself."""
+    if not isinstance(result, str | Path):
+        return [result]
+    folder = Path(result).expanduser()
+    kind = result_kind(folder)
+    if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
+        return [result]
+    below = kind.card(folder).children
+    if any((part / MANIFEST).is_file() for part in below):
+        return [result]
+    return below or [result]
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    """The runs of a result in its folder; none in the folder of a run."""
+    if (folder / MANIFEST).exists():
+        return []
+    kind = result_kind(folder)  # asked last: to find kinds, DSPy is imported
+    if kind is None:
+        return []
+    # a damaged folder has no children on its card, and whoever reads it says what is damaged
+    return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
+
+
+def left_in(folder: Path | None) -> Evaluation | None:
+    """The evaluation that a stopped attempt left in a folder; None where no question is
+    finished.
+    """
+    if folder is None:
+        return None
+    try:
+        return earlier(folder)
+    except UserError:
+        return None

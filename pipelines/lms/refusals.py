@@ -1,0 +1,368 @@
+"""What an answer that is no reply means: a refusal, a web page, or an error in other words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...modules.base.calls import (
+    AuthError,
+    BillingError,
+    CallError,
+    ContextLengthError,
+    EndpointDown,
+    FatalCallError,
+    UnsupportedModelError,
+)
+from ...modules.base.connections import seconds_to_wait, until
+from ...modules.base.fence import one_line
+from ...modules.reading.mentions import pattern
+from .failures import (
+    MOST_PAUSE,
+    SYSTEM,
+    WORDS,
+    AskedEndpoint,
+    Change,
+    Habits,
+    RefusedRequest,
+    TooLongRequest,
+    TransientError,
+    Trouble,
+    asks_our_schema,
+)
+
+_NO_MONEY = pattern(
+    r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
+    r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
+    r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足|"
+    r"overdue balance|free tier of the model has been exhausted"
+)
+_LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
+_NO_ACCESS = pattern(
+    r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
+    r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|"
+    r"unsupported_country|not available in your|location is not supported"
+)
+"""What is said where a key is wrong, or its region is not served."""
+_NO_MODEL = pattern(
+    r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
+    r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
+    r"with on-demand throughput|access to the model|"
+    r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
+    re.DOTALL,
+)
+_TOO_LONG = pattern(
+    r"context_length_exceeded|exceed_context_size|string_above_max_length|"
+    r"context (?:length|window|size)|maximum context|(?:prompt|input|messages) is too long|"
+    r"too many (?:input )?tokens|longer than the specified maximum|model token limit|"
+    r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|内容过长|"
+    r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length|"
+    r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds",
+    re.DOTALL,
+)
+_LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
+_STATED_WAIT = pattern(
+    r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
+    r"(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?(?![a-z])(?:\s|,|and)*)?"
+    # "m" before "s" belongs to milliseconds, and is no minute
+    r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
+    r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
+)
+_RETRY_DELAY = pattern(
+    # Google's own, and that of a router which repeats its provider's header.
+    r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|x-ratelimit-reset"\s*:\s*"?)(\d+(?:\.\d+)?)'
+)
+_OF_WORDS: Mapping[str, int] = {
+    "rate_limit": 429,
+    "too_many_requests": 429,
+    "resource_exhausted": 429,
+    "throttling": 429,
+    "insufficient_quota": 429,
+    "overloaded": 529,
+    "timeout": 408,
+    "unavailable": 503,
+    "invalid_request": 400,
+    "invalid_argument": 400,
+    "context_length_exceeded": 400,
+    "content_filter": 403,
+    "moderation": 403,
+    "authentication": 401,
+    "invalid_api_key": 401,
+    "insufficient_balance": 402,
+    "not_found": 404,
+}
+"""The status that stands behind a word in an error, where an answer with status 200 has one."""
+_NO_ENDPOINT = re.compile(r'\{"error":\s*(?:\{"message":\s*)?"unexpected endpoint')
+"""LM Studio's words for a path that it does not have, which it says with status 200."""
+_OF_TEXTS = (
+    *((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429)),
+    (_NO_ENDPOINT, 404),
+)
+"""The same for the words of an error without a known code."""
+_PAGE = pattern(r"\s*<(?:.*?<title>(.*?)</title>|(?:!doctype )?html\b)", re.DOTALL | re.IGNORECASE)
+_NO_PATH = (404, 405, 501)
+"""The statuses by which servers refuse an unknown path."""
+_OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings)$")
+
+
+def failure_of(
+    status: int, text: str, headers: Mapping[str, str], endpoint: AskedEndpoint
+) -> TransientError | CallError:
+    """The error for an answer with this HTTP status, or with an error inside.
+
+    A status whose cause is unclear (403, 404) concerns the account as long as no call was answered,
+    and afterwards this request alone.
+    """
+    reason = error_in(text)
+    words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
+    name, model, key = endpoint.name, endpoint.model, endpoint.key
+    broke = status in (400, 403, 412) and _NO_MONEY.search(words)
+    if status == 402 or broke or (status == 429 and _out_of_money(words)):
+        return BillingError(
+            f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
+        )
+    refused = f"{name} refused the request ({status}: {reason})"
+    # OpenAI's rate limit for a request that is larger than a whole minute's tokens
+    never = status == 429 and "request too large" in words
+    if status == 413 or never or (status in (400, 422, 500) and _TOO_LONG.search(words)):
+        return TooLongRequest(refused, status, text)
+    # 424 is that of TGI for a reply that failed on the way, 498 Groq's for a flex tier without
+    # capacity, 499 that of a call that was cancelled.
+    if (status >= 500 and status != 501) or status in (408, 409, 424, 425, 429, 498, 499):
+        return _of_the_moment(status, reason, words, headers, name)
+    if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
+        return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
+    if 300 <= status < 400:
+        place = _host_of(headers.get("Location") or headers.get("location") or "")
+        return FatalCallError(
+            f"{name} redirects to {place} ({status}), which is refused, since "
+            "key and prompt would go there: give that address as --api-base if you trust it"
+        )
+    if status == 407:
+        return FatalCallError(proxy_refuses(f"the proxy before {name}", "407"))
+    refusal = RefusedRequest(refused, status, text)
+    # A web page does not come from what checks keys and models.
+    page, no_model = is_page(text), _NO_MODEL.search(words)
+    unknown = status in (404, 405, 410) or (status in (400, 403) and (no_model or page))
+    if endpoint.answered or not (unknown or status == 403):
+        return refusal
+    meant = None
+    if page or (lacks_path(status, text) and not no_model):
+        meant = _meant(name)
+    account: EndpointDown
+    if not unknown:
+        account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
+    elif page or meant:
+        advice = "check --api-base"
+        if meant:
+            advice = f"did you mean --api-base {meant}?"
+        account = EndpointDown(f"{name} has no LM at this address ({reason}): {advice}")
+    else:
+        account = UnsupportedModelError(
+            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
+        )
+    # calls in flight may yet show that key and model are right: then only this request is at fault
+    account.if_answered = refusal
+    return account
+
+
+def proxy_refuses(proxy: str, answer: str) -> str:
+    """The sentence about a proxy that lets no call through."""
+    return (
+        f"{proxy} refuses the connection ({answer}): give its name and password in HTTPS_PROXY as "
+        "http://NAME:PASSWORD@HOST:PORT, or the endpoint's host in NO_PROXY"
+    )
+
+
+def is_page(text: str) -> bool:
+    """Whether an answer is a web page, which comes from another server than the one that was
+    meant.
+    """
+    return _PAGE.match(text) is not None
+
+
+def lacks_path(status: int, text: str) -> bool:
+    """Whether a server says that it does not have a path. Many say by 404 that they do not know a
+    model, too, but then in words about it, and others send the page that they have for people.
+    """
+    if is_page(text):
+        return status < 300 or status in _NO_PATH
+    words = text.casefold()
+    return (status in _NO_PATH and "model" not in words) or bool(_NO_ENDPOINT.search(words))
+
+
+def _meant(name: str) -> str | None:
+    """A likely correction of an address; None for one that looks right, or is only a name."""
+    meant = _OF_PATH.sub("", name)
+    if not re.search(r"/v\d", meant):
+        meant += "/v1"
+    if "://" not in name or meant == name:
+        return None
+    return meant
+
+
+def _host_of(location: str) -> str:
+    """The address in a redirect, without its path and query, which may hold secrets."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "something that is not an address"
+    host = parts.netloc.rpartition("@")[2]
+    if not host:
+        return "itself"
+    return one_line(f"{parts.scheme}://{host}")[:100]
+
+
+def _out_of_money(words: str) -> bool:
+    """Whether a rate limit is one that no waiting ends."""
+    # Google's word for a model that a key without billing never gets.
+    if _NO_MONEY.search(words) or "limit: 0" in words:
+        return True
+    # Providers say so of passing limits, too, but then with a limit above 0 or a time to wait.
+    return "plan and billing" in words and not (
+        _LIMIT_ABOVE_0.search(words) or _stated_wait(words) is not None
+    )
+
+
+def _of_the_moment(
+    status: int, reason: str, words: str, headers: Mapping[str, str], name: str
+) -> TransientError | CallError:
+    wait = seconds_to_wait(headers) or _stated_wait(words) or None
+    said = f"{name} answered {status} ({reason})"
+    if wait is not None and wait > MOST_PAUSE:
+        until = datetime.now().astimezone() + timedelta(seconds=wait)
+        return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
+    kind: Trouble = "failed"
+    if status == 503 and _LOADING.search(words):
+        kind = "loading"
+    elif status in (502, 503, 504):
+        # A gateway answers by these for a server behind it that does not answer.
+        kind = "down"
+    elif status in (409, 425, 429, 498, 529):
+        kind = "refused"
+    return TransientError(said, kind, retry_after=wait, status=status)
+
+
+def _stated_wait(words: str) -> float | None:
+    """The seconds to wait that a text states, such as `try again in 9m38s`."""
+    if (delay := _RETRY_DELAY.search(words)) is not None:
+        return until(float(delay[1]))
+    for stated in _STATED_WAIT.finditer(words):
+        hours, minutes, seconds, unit = stated.groups()
+        if hours or minutes or seconds:
+            last = float(seconds or 0)
+            if (unit or "").startswith("m"):
+                last /= 1000
+            return 3600 * float(hours or 0) + 60 * float(minutes or 0) + last
+    return None
+
+
+def failure_inside(error: object) -> tuple[int, str]:
+    """The status and text of an error that an answer with status 200 holds, by its own code."""
+    fields = error if isinstance(error, dict) else {"message": error}
+    text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
+    for name in ("code", "status", "status_code", "type"):
+        code = fields.get(name)
+        if str(code).isdigit() and 300 <= int(str(code)) < 600:
+            return int(str(code)), text
+        for mark, status in _OF_WORDS.items():
+            if mark in str(code).casefold():
+                return status, text
+    # A code of the provider's own says less than its words.
+    words = text.casefold()
+    for form, status in _OF_TEXTS:
+        if form.search(words):
+            return status, text
+    return 500, text
+
+
+def error_in(text: str) -> str:
+    """The endpoint's own words in one short line, for an error message."""
+    try:
+        message = _words_of(json.loads(text))
+    except (ValueError, RecursionError):
+        message, page = text, _PAGE.match(text)
+        if page is not None:
+            message = f"a web page: {page[1] or 'it has no title'}"
+        if "\ufffd" in text:  # packed, or in an encoding that JSON never has
+            message = "it is not in UTF-8"
+    return one_line(message)[:200] or "no message"
+
+
+def _words_of(part: object) -> str:
+    if isinstance(part, list) and part:  # as Google's OpenAI-compatible endpoint answers
+        return _words_of(part[0])
+    if not isinstance(part, dict):
+        return str(part)
+    words = next((_words_of(part[name]) for name in WORDS if part.get(name)), str(part))
+    # A router's own words say only that its provider refused.
+    metadata = part.get("metadata")
+    if isinstance(metadata, dict):
+        raw = metadata.get("raw")
+        if isinstance(raw, str) and raw:
+            words = f"{words}: {error_in(raw)}"
+    return words
+
+
+# What to change about a refused request
+# ----------------------------------------------------------------------------------
+
+_OPTIONAL = (
+    *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
+    *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
+    *("verbosity", "service_tier", "logit_bias", "thinking"),
+)
+"""Settings that a request can do without."""
+
+_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_NUMBERED = re.compile(r"\S*\d\S*")
+_MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
+
+
+def changes_of(
+    habits: Habits, problem: Exception, payload: Mapping[str, Any], attempt: int
+) -> Iterator[Change]:
+    """What to change about a request that was refused for this reason, in the order in which
+    to try it. A server's error is taken for a refusal when the next attempt has it, too.
+    """
+    status = getattr(problem, "status", 0)
+    refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
+    if not refused or isinstance(problem, ContextLengthError):
+        return
+    words = (getattr(problem, "text", "") or str(problem)).casefold()
+    system = not habits.folds and _has_system(payload.get("messages") or ())
+    if system and _NO_SYSTEM.search(words):
+        yield Change("takes no system message: it stands in the first message", "folds")
+    for name in _OPTIONAL:
+        if name in payload and re.search(rf"\b{name}\b", words):
+            # OpenAI's refusal of one names the other, which must not be dropped as a setting.
+            if name == "max_tokens" and "max_completion_tokens" in words:
+                yield Change("wants max_completion_tokens in place of max_tokens", "renames")
+            else:
+                yield Change(f"does not accept {name}: it is left out", "left_out", name)
+    # a schema that has worked is blamed only where the server says that this reply missed it
+    doubtful = habits.schema is not True or missed_schema(problem)
+    if doubtful and asks_our_schema(payload):
+        yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
+
+
+def says_other(problem: Exception, before: Exception) -> bool:
+    """Whether a refusal has other words than the one before it, numbers and names of requests
+    aside.
+    """
+    said = [_NUMBERED.sub("", getattr(one, "text", "")) for one in (problem, before)]
+    return said[0] != said[1]
+
+
+def missed_schema(problem: Exception) -> bool:
+    """Whether one generation did not fit its schema, which says nothing of the next one."""
+    words = getattr(problem, "text", "").casefold()
+    return any(mark in words for mark in _MISSED_SCHEMA)
+
+
+def _has_system(messages: Sequence[Mapping[str, object]]) -> bool:
+    return any(message.get("role") in SYSTEM for message in messages)
