@@ -48,9 +48,7 @@ FROZEN = {"modules": 0}
 
 
 def pytest_runtest_setup() -> None:
-    """The garbage collector passes over what imports have made, before the first test and during
-    others.
-    """
+    """The garbage collector passes over what imports made, before the first test and later."""
     if len(sys.modules) > FROZEN["modules"] + 300:
         gc.collect()
         gc.freeze()
@@ -68,9 +66,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_store() -> None:
-    """No test goes on with the tracking store or experiment that another one left in MLflow's
-    settings.
-    """
+    """No test goes on with a tracking store or experiment left in MLflow's settings."""
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # where `mlflow.set_experiment` notes it
     if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
         mlflow.set_tracking_uri(None)
@@ -79,9 +75,7 @@ def _own_store() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_lm() -> Iterator[None]:
-    """No test meets the LM and the adapter that another one, or a snippet of the docs, set
-    DSPy to.
-    """
+    """No test meets the LM and adapter that another, or a snippet of the docs, set DSPy to."""
     yield
     settings_of_dspy = getattr(sys.modules.get("dspy"), "settings", None)
     if settings_of_dspy is not None and (settings_of_dspy.lm or settings_of_dspy.adapter):

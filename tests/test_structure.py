@@ -1,6 +1,4 @@
-"""The rules of the house: who may import whom and when, what importing costs, and that names are
-unique.
-"""
+"""The rules of the house: who imports whom and when, what it costs, names are unique."""
 
 import ast
 import re
@@ -20,15 +18,11 @@ import folkmoot
 ROOT = Path(folkmoot.__file__).parent
 FLOORS = ["signatures", "modules", "optimizers", "pipelines"]
 PICTURE = (ROOT / "docs" / "architecture.md").read_text()
-ROOMS = {  # in the order of their numbers
-    floor: [
-        room
-        for _, room in sorted(
-            (int(n), room) for n, room in re.findall(rf"\b{floor[0]}(\d+)\(?\[(\w+)\]", PICTURE)
-        )
-    ]
-    for floor in FLOORS[1:]
-}
+ROOMS: dict[str, list[str]] = {}
+for floor in FLOORS[1:]:
+    numbered = re.findall(rf"\b{floor[0]}(\d+)\(?\[(\w+)\]", PICTURE)
+    # in the order of their numbers
+    ROOMS[floor] = [room for _, room in sorted((int(n), room) for n, room in numbered)]
 ATTACHED = set(re.findall(r"\(\[(\w+)\]\)", PICTURE))
 SIBLINGS = {"compilation", "tuning", "reporting", *ATTACHED}
 MAY_USE = {
@@ -59,13 +53,8 @@ OF_EXTRAS = {
     *("datasets", "openpyxl", "psutil", "psycopg", "grpc", "ray"),
 }
 
-ON_DISK = (
-    "mlflow_run_id",
-    "mlflow_parent_id",
-    "mlflow_experiment_id",
-    "mlflow_experiment",
-    r"mlflow\.json",
-)
+ON_DISK = ["mlflow_run_id", "mlflow_parent_id", "mlflow_experiment_id"]
+ON_DISK += ["mlflow_experiment", r"mlflow\.json"]
 """Names in files of runs, which stay as they are."""
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -142,9 +131,8 @@ def arrows(root: Path) -> list[Arrow]:
     for module in there_are.values():
         for node, when in times(module.tree):
             if isinstance(node, ast.ImportFrom) and node.level:
-                base = module.path[: -node.level] + tuple(
-                    filter(None, (node.module or "").split("."))
-                )
+                named = filter(None, (node.module or "").split("."))
+                base = module.path[: -node.level] + tuple(named)
                 for alias in node.names:
                     there = target((*base, alias.name))
                     if there and there != module.path:
@@ -188,9 +176,7 @@ def ways(root: Path, *whens: str) -> dict[Path_, set[Path_]]:
 
 @cache
 def reached(root: Path) -> dict[Path_, set[str]]:
-    """The libraries that importing each module brings in, by way of whatever it imports at
-    the top.
-    """
+    """The libraries that importing each module brings in, by all that it imports at the top."""
     own = {path: libraries(module) for path, module in modules(root).items()}
     return {path: own[path].union(*map(own.get, way)) for path, way in ways(root, "top").items()}
 
@@ -206,9 +192,8 @@ def upward(root: Path) -> list[str]:
 
     def place(path: Path_) -> tuple[int, int]:
         rooms = ROOMS.get(path[0], [])
-        return FLOORS.index(path[0]), rooms.index(path[1]) if len(path) > 2 and path[
-            1
-        ] in rooms else -1
+        known = len(path) > 2 and path[1] in rooms
+        return FLOORS.index(path[0]), rooms.index(path[1]) if known else -1
 
     return [
         str(arrow)
@@ -255,9 +240,7 @@ def late(root: Path) -> list[str]:
 
 
 def public_names(root: Path) -> dict[str, list[str]]:
-    """Where each public function and class is defined; commands have the names of what they
-    call.
-    """
+    """Where each public function and class is defined; commands are named as what they call."""
     found = defaultdict(list)
     for module in modules(root).values():
         if not _of_the_command_line(module.path):
@@ -277,11 +260,9 @@ def code_of(file: Path) -> str:
 
 
 def naming_mlflow(root: Path) -> list[str]:
-    allowed = {
-        ("pipelines", "cli", "ui"),
-        ("pipelines", "cli", "doctor"),
-        ("pipelines", "runs", "manifest"),  # its version is among those that a run notes
-    }
+    # the version is among those that a run notes
+    allowed = {("pipelines", "cli", "ui"), ("pipelines", "cli", "doctor")}
+    allowed.add(("pipelines", "runs", "manifest"))
     others = [path for path in modules(root) if path[1] != "tracking" and path not in allowed]
     files = {path: root.joinpath(*path).with_suffix(".py") for path in others}
     return [
@@ -358,10 +339,9 @@ def test_the_rules_see_what_breaks_them(tmp_path: Path) -> None:
         "pipelines/compilation/compile -> pipelines/training/train",
         "pipelines/tuning/tune -> pipelines/training/train",
     ]
-    assert among_siblings(tmp_path) == [
-        "pipelines/compilation/compile -> pipelines/training/train",
-        "pipelines/tuning/tune -> pipelines/training/train",
-    ]
+    network = "pipelines/training/train"
+    callers = ("pipelines/compilation/compile", "pipelines/tuning/tune")
+    assert among_siblings(tmp_path) == [f"{caller} -> {network}" for caller in callers]
     assert circles(tmp_path) == ["pipelines/data/load", "pipelines/data/other"]
     assert late(tmp_path) == [
         "pipelines/data/load -> pipelines/base/__init__",
@@ -400,14 +380,10 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def test_every_package_is_listed() -> None:
-    listed = set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    )
-    there = {
-        ".".join(["folkmoot", *path.parent.relative_to(ROOT).parts])
-        for floor in FLOORS
-        for path in (ROOT / floor).rglob("__init__.py")
-    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = set(project["tool"]["setuptools"]["packages"])
+    found = [path for floor in FLOORS for path in (ROOT / floor).rglob("__init__.py")]
+    there = {".".join(["folkmoot", *path.parent.relative_to(ROOT).parts]) for path in found}
     assert there | {"folkmoot"} == listed
 
 

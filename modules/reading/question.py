@@ -91,7 +91,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """What a program or tool is shown: no gold answer, and of `meta` only what the user
         named.
         """
-        fields = only(self, ("id", *INPUTS, "files"))
+        fields: dict[str, Any] = only(self, ("id", *INPUTS, "files"))
         return Question(fields, answer=None, meta=only(self.meta, self._shown))
 
     def inputs(self) -> dspy.Example:

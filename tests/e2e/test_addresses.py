@@ -1,6 +1,4 @@
-"""Addresses that could be read as one host and reached as another are refused wherever one is
-given.
-"""
+"""Addresses that could be read as one host and reached as another are refused everywhere."""
 
 import os
 import subprocess
@@ -60,14 +58,10 @@ def test_a_dotenv_file_of_the_working_folder_names_no_server(tmp_path: Path) -> 
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.test/v1\n")
     makes = "fm.lm('mistral/x', api_key='k'); found = fm.lm('openai/x', api_key='k')"
     code = f"import folkmoot as fm; {makes}; print(found.dump_state())"
-    env = {
-        name: os.environ[name]
-        for name in os.environ
-        if name not in ("OPENAI_BASE_URL", "LITELLM_MODE")
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
+    names = os.environ.keys() - {"OPENAI_BASE_URL", "LITELLM_MODE"}
+    env = {name: os.environ[name] for name in names}
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert "openai/x at https://api.openai.com/v1" in done.stdout, done.stderr
 
 

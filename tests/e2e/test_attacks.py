@@ -4,6 +4,7 @@ An attack is a function of a place to work in. To add one, decorate a function w
 """
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -68,9 +69,8 @@ class Place:
 
     def compile(self, **options: Any) -> Any:
         given = {"optimizer": "labeled_few_shot", "out": self.folder / "compiled", **self.usual}
-        return fm.compile(
-            fm.SingleAgent(), questions(30, "t"), questions(30, "v"), **{**given, **options}
-        )
+        asked = (questions(30, "t"), questions(30, "v"))
+        return fm.compile(fm.SingleAgent(), *asked, **{**given, **options})
 
     def contest(self, **options: Any) -> Any:
         given = {"budget": "800 calls", "out": self.folder / "contest", **self.usual, **options}
@@ -78,9 +78,8 @@ class Place:
 
     def file(self, n: int = 4) -> Path:
         path = self.folder / "questions.jsonl"
-        lines = [
-            {"question": f"Is it {i}?", "choices": ["yes", "no"], "answer": "A"} for i in range(n)
-        ]
+        known = {"choices": ["yes", "no"], "answer": "A"}
+        lines = [{"question": f"Is it {i}?", **known} for i in range(n)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return path
 
@@ -90,12 +89,9 @@ def _percent(text: str, salt: str) -> int:
 
 
 def questions(n: int, prefix: str) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=f"{prefix}{i}", question=f"Question {prefix}{i}?", choices=CHOICES, answer="A"
-        )
-        for i in range(n)
-    ]
+    asked = {f"{prefix}{i}": f"Question {prefix}{i}?" for i in range(n)}
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    return [fm.Question(id=id, question=text, **known) for id, text in asked.items()]
 
 
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -372,11 +368,9 @@ def a_study_that_was_made_for_something_else(place: Place) -> None:
     foreign = place.folder / "foreign.db"
     with sqlite3.connect(foreign) as database:
         database.execute("create table studies (a int)")
-    for url, words in (
-        (down, "is to minimize"),
-        (other, "has other values for strategy"),
-        (f"sqlite:///{foreign}", "holds something else than Optuna's studies"),
-    ):
+    studies = "holds something else than Optuna's studies"
+    refused = {down: "is to minimize", other: "has other values for strategy"}
+    for url, words in {**refused, f"sqlite:///{foreign}": studies}.items():
         with pytest.raises(fm.UserError, match=words):
             place.tune(study="mine", storage=url)
     assert place.calls == 0
@@ -385,13 +379,11 @@ def a_study_that_was_made_for_something_else(place: Place) -> None:
 @attack
 def questions_that_are_the_same_question(place: Place) -> None:
     some = questions(40, "v")
-    again = [
-        fm.Question(
-            id=f"again-{i}-{q.id}", question=f" {q.question.upper()}", choices=CHOICES, answer="A"
-        )
-        for i in range(5)
-        for q in some[:6]
-    ]
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    again = []
+    for i, q in itertools.product(range(5), some[:6]):
+        text = f" {q.question.upper()}"
+        again.append(fm.Question(id=f"again-{i}-{q.id}", question=text, **known))
     with pytest.warns(UserWarning, match="asked twice"):
         compiled = fm.compile(
             fm.SingleAgent(), questions(30, "t"), [*some, *again],

@@ -1,5 +1,6 @@
 """The scripts of benchmarks/: the pages and pictures of the docs say what they print."""
 
+import itertools
 import json
 import os
 from html import unescape
@@ -13,9 +14,8 @@ import folkmoot
 ROOT = Path(folkmoot.__file__).parent
 DOCS = ROOT / "docs"
 RECORDED = Path(os.environ.get("FOLKMOOT_DATA", "nowhere")).parent / "recorded"
-needs_recorded = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason="there are no recorded answers beside FOLKMOOT_DATA"
-)
+WITHOUT = "there are no recorded answers beside FOLKMOOT_DATA"
+needs_recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=WITHOUT)
 
 
 @pytest.fixture(autouse=True)
@@ -54,16 +54,11 @@ def test_a_page_is_made_anew(name: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_atlas_of_a_users_own_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Five agents are each wrong on other questions, so that their vote is always right."""
-    rows = [
-        {
-            "question_id": f"q{number}",
-            "agent": f"a{agent}",
-            "answer": "no" if number % 5 == agent else "yes",
-            "correct": number % 5 != agent,
-        }
-        for number in range(60)
-        for agent in range(5)
-    ]
+    rows = []
+    for number, agent in itertools.product(range(60), range(5)):
+        right = number % 5 != agent
+        asked = {"question_id": f"q{number}", "agent": f"a{agent}"}
+        rows.append({**asked, "answer": "yes" if right else "no", "correct": right})
     log = tmp_path / "my-log.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     script("atlas").main(["nowhere", str(log)])

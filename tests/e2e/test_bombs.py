@@ -1,6 +1,4 @@
-"""Small files that would fill the memory: each is refused in a sentence, in a child that has little
-of it.
-"""
+"""Small files that would fill the memory: each is refused in a sentence, in a small child."""
 
 import io
 import json
@@ -142,9 +140,8 @@ def test_a_passage_that_all_questions_share_is_read(tmp_path: Path) -> None:
     path = tmp_path / "questions.parquet"
     asked = {"question": [f"What is {row}?" for row in range(1000)], "answer": ["x"] * 1000}
     pairs = pa.array([[("source", "wiki")]] * 1000, pa.map_(pa.string(), pa.string()))
-    pq.write_table(
-        pa.table({**asked, "context": repeated("p" * 20_000, 1000), "from": pairs}), path
-    )
+    passages = repeated("p" * 20_000, 1000)
+    pq.write_table(pa.table({**asked, "context": passages, "from": pairs}), path)
     assert path.stat().st_size < 100_000
     questions = fm.load(path)
     assert {len(str(one.context)) for one in questions} == {20_000}

@@ -1,6 +1,4 @@
-"""No key and no password reaches a file, trace, log or line of output, whatever a server repeats of
-it.
-"""
+"""No key and no password reaches a file, trace, log or output, whatever a server repeats."""
 
 import base64
 import gzip
@@ -59,17 +57,15 @@ def contents(path: Path) -> Iterator[bytes]:
 def leaks(root: Path) -> list[str]:
     """The files below a folder whose name or content holds a secret."""
     found = [path for path in root.rglob("*") if path.is_file()]
-    return [
-        str(path.relative_to(root))
-        for path in found
-        if holds_secret(str(path).encode()) or any(map(holds_secret, contents(path)))
-    ]
+
+    def spoiled(path: Path) -> bool:
+        return holds_secret(str(path).encode()) or any(map(holds_secret, contents(path)))
+
+    return [str(path.relative_to(root)) for path in found if spoiled(path)]
 
 
 class Place:
-    """A scratch folder that holds all that a child writes to: home, cache, temporary and working
-    folder.
-    """
+    """A scratch folder for all that a child writes: home, cache, temporary and working folder."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.work = root, root / "work"
@@ -77,17 +73,13 @@ class Place:
             (root / name).mkdir(parents=True)
         new_store(root)
         broken = {"id": "broken", "question": "Which colour has broken number 1?", "answer": "A"}
-        rows = {
-            "train": [question.to_row() for question in colours(16, "t")],
-            "validation": [question.to_row() for question in colours(9, "v")],
-            "questions": [question.to_row() for question in colours(12, "q")],
-        }
+        counts = (("train", 16), ("validation", 9), ("questions", 12))
+        rows = {name: [one.to_row() for one in colours(n, name[0])] for name, n in counts}
         rows["questions"].append(rows["questions"][0] | broken)
         for name, said in rows.items():
             self.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in said))
-        self.write(
-            "data/commonsenseqa-validation.jsonl", (self.work / "validation.jsonl").read_text()
-        )
+        held_out = (self.work / "validation.jsonl").read_text()
+        self.write("data/commonsenseqa-validation.jsonl", held_out)
         self.write(
             "space.yaml",
             "program: deliberation\nroles: [[intuitive, reasoner]]\nmax_rounds: {from: 1, to: 2}\n"
@@ -105,25 +97,14 @@ class Place:
     def run(self, given: Any, **environment: str) -> str:
         """What a child said that was given these commands or arguments."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        environment = {
-            **kept,
-            "HOME": str(self.root / "home"),
-            "XDG_CACHE_HOME": str(self.root / "cache"),
-            "TMPDIR": str(self.root / "tmp"),
-            "FOLKMOOT_DATA": str(self.work / "data"),
-            "MLFLOW_TRACKING_URI": self.store,
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "OMP_NUM_THREADS": "1",
-            **environment,
-        }
-        done = subprocess.run(
-            [sys.executable, str(CHILD), json.dumps(given)],
-            cwd=self.work,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        places = {"HOME": "home", "XDG_CACHE_HOME": "cache", "TMPDIR": "tmp"}
+        own = {name: str(self.root / folder) for name, folder in places.items()}
+        own |= {"FOLKMOOT_DATA": str(self.work / "data"), "MLFLOW_TRACKING_URI": self.store}
+        own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OMP_NUM_THREADS": "1"}
+        environment = {**kept, **own, **environment}
+        words = [sys.executable, str(CHILD), json.dumps(given)]
+        how: Any = {"capture_output": True, "text": True, "timeout": 300}
+        done = subprocess.run(words, cwd=self.work, env=environment, **how)
         (self.root / "stdout").write_text(done.stdout)
         (self.root / "stderr").write_text(done.stderr)
         said = done.stdout + done.stderr
@@ -142,19 +123,13 @@ def place(tmp_path: Path) -> Place:
 
 
 def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
-    """Answers that repeat the Authorization header wherever they can; one model and one question
-    fail.
-    """
+    """Answers that repeat the Authorization header everywhere; one model and one question fail."""
     inner = of_instructions()
 
     def reply(body: dict[str, Any]) -> Any:
         heard = server.requests[-1]["headers"].get("Authorization", "")
-        error = {
-            "error": {
-                "message": f"Wrong: Authorization: {heard}",
-                "headers": {"Authorization": heard},
-            }
-        }
+        shown = {"message": f"Wrong: Authorization: {heard}", "headers": {"Authorization": heard}}
+        error = {"error": shown}
         if body["model"] == "given":
             return json.dumps({"reasoning": "because it fits", "answer": "A"})
         if body["model"] == "failing":
@@ -195,16 +170,9 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
 
 
 def check_that_all_was_written(place: Place) -> None:
-    """Each command left its files and its run in MLflow, and the first one a trace of every
-    question.
-    """
-    runs = (
-        "talk/results.jsonl",
-        "one/run.json",
-        "compiled/program/program.json",
-        "tuned/study.json",
-        "network/training/.folkmoot/calls.jsonl",
-    )
+    """Each command left its files and its MLflow run, the first one a trace of every question."""
+    runs = ["talk/results.jsonl", "one/run.json", "compiled/program/program.json"]
+    runs += ["tuned/study.json", "network/training/.folkmoot/calls.jsonl"]
     for name in ("calls/calls.jsonl", "report.html", "study.db", *(f"runs/{run}" for run in runs)):
         assert (place.work / name).is_file(), name
     with closing(sqlite3.connect(place.root / "mlflow.db")) as stored:
@@ -251,12 +219,9 @@ def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: Scrip
     assert "Wrong: Authorization: Bearer …" in errors[0]
     said = (place.root / "stderr").read_text()
     ends = [line for line in said.splitlines() if line.startswith("folkmoot: http")]
-    assert (
-        sum("refused the key (401: Wrong: Authorization: Bearer …)" in line for line in ends) == 2
-    )
-    assert {request["headers"]["Authorization"] for request in scripted.requests} == {
-        f"Bearer {KEY}"
-    }
+    refusal = "refused the key (401: Wrong: Authorization: Bearer …)"
+    assert sum(refusal in line for line in ends) == 2
+    assert {asked["headers"]["Authorization"] for asked in scripted.requests} == {f"Bearer {KEY}"}
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
 
@@ -265,9 +230,7 @@ def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: Scrip
 def test_keys_in_python_and_of_litellm_leave_none(place: Place, scripted: ScriptedServer) -> None:
     scripted.reply = repeating(scripted)
     place.run({"url": scripted.url, "key": KEY}, HOSTED_VLLM_API_KEY=KEY)
-    assert {request["headers"]["Authorization"] for request in scripted.requests} == {
-        f"Bearer {KEY}"
-    }
+    assert {asked["headers"]["Authorization"] for asked in scripted.requests} == {f"Bearer {KEY}"}
     assert leaks(place.root) == []
     assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 3
     assert rows_of(place.work / "runs/failing") == []  # it waits for an endpoint that is down

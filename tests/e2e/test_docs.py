@@ -36,10 +36,8 @@ ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READ_FIRST = {"README.md", "cli.md", "index.md", "ship-it.md", "your-data.md"}
 """Pages whose commands run by day, too; those of all others are parsed."""
-needs_local = pytest.mark.skipif(
-    importlib.util.find_spec("xllamacpp") is None,
-    reason="the extra `local` (embedded LM) is not installed",
-)
+NO_LOCAL = "the extra `local` (embedded LM) is not installed"
+needs_local = pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason=NO_LOCAL)
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -63,9 +61,7 @@ def option_or_letter(body: dict[str, Any]) -> str:
 
 
 def write_files(page: str, folder: Path) -> None:
-    """Write the files of a page where its commands run; the server that stands in for the provider
-    has no known price.
-    """
+    """Write the files of a page where its commands run; the stand-in server has no known price."""
     for name, code in files().get(page, {}).items():
         of_money = name.endswith(".yaml") and "USD" in code
         priced = 'price: ["openai/gpt-4o-mini=0.15,0.6"]\n' if of_money else ""
@@ -73,17 +69,12 @@ def write_files(page: str, folder: Path) -> None:
 
 
 def scripts() -> list[tuple[str, str]]:
-    return [
-        (page, code)
-        for page, code in blocks("python")
-        if code not in files().get(page, {}).values()
-    ]
+    found = blocks("python")
+    return [(page, code) for page, code in found if code not in files().get(page, {}).values()]
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """The folkmoot lines of each block, which a reader runs one after the other in one folder;
-    those of two equal blocks once.
-    """
+    """The folkmoot lines of each block, run in turn in one folder; those of equal blocks once."""
     found = []
     for name, block in blocks("console"):
         lines = [line.removeprefix("$ ").partition("  #")[0].strip() for line in block.splitlines()]
@@ -94,9 +85,7 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 async def stand_in(_: LocalEndpoint, payload: Mapping[str, Any]) -> Reply:
-    """A reply in the embedded LM's form: the first option of every choice, and some words
-    elsewhere.
-    """
+    """A reply in the embedded LM's form: the first option of a choice, some words elsewhere."""
     simple = {"boolean": "yes", "number": "1", "action": "Finish[bank]"}
     fields = payload.get("fields") or [{"name": "text", "type": "text"}]
     said = [
@@ -146,9 +135,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
             (task / name).parent.mkdir(parents=True)
             (task / name).write_text(text)
         (task / "question.md").write_text(f"Repair add.py, number {number}.")
-    (tmp_path / "documents.jsonl").write_text(
-        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
-    )
+    document = '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
+    (tmp_path / "documents.jsonl").write_text(document)
     unpack(tmp_path, " ".join(request.node.callspec.params["lines"]))
     return tmp_path
 
@@ -192,9 +180,7 @@ def test_commands_are_ones_that_there_are(page: str, lines: list[str]) -> None:
 @needs_local
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "lines"), commands())
-def test_commands_run_in_processes(
-    page: str, lines: list[str], folder: Path, scripted: Any
-) -> None:
+def test_commands_run_as_children(page: str, lines: list[str], folder: Path, scripted: Any) -> None:
     skip_without_weights(" ".join(lines))
     env = {**os.environ, "OPENAI_BASE_URL": scripted.url, "OPENAI_API_KEY": "none"}
     env.pop("MLFLOW_TRACKING_URI", None)
@@ -202,14 +188,9 @@ def test_commands_run_in_processes(
     write_files(page, folder)
     scripted.reply = option_or_letter
     for line in lines:
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("folkmoot")), *words_of(line)],
-            cwd=folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=1200 if "qwen" in line else 300,
-        )
+        words = [str(Path(sys.executable).with_name("folkmoot")), *words_of(line)]
+        given: Any = {"text": True, "timeout": 1200 if "qwen" in line else 300}
+        done = subprocess.run(words, cwd=folder, env=env, capture_output=True, **given)
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 
@@ -270,9 +251,8 @@ def test_json_examples_are_rows_that_load(tmp_path: Path) -> None:
 
 def test_every_dependency_is_explained() -> None:
     explained = (ROOT / "docs" / "dependencies.md").read_text()
-    declared = re.findall(
-        r'^    "([A-Za-z0-9_-]+)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
-    )
+    project = (ROOT / "pyproject.toml").read_text()
+    declared = re.findall(r'^    "([A-Za-z0-9_-]+)', project, re.MULTILINE)
     packages = [name for name in declared if name not in ("folkmoot",) and name.islower()]
     assert packages
     for name in {re.sub(r"-part\d+$", "-part", name) for name in packages}:
@@ -280,9 +260,7 @@ def test_every_dependency_is_explained() -> None:
 
 
 @pytest.mark.parametrize(("script", "page"), [("make_api", "api.md"), ("make_llms", "llms.txt")])
-def test_built_pages_are_up_to_date(
-    script: str, page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_pages_are_current(script: str, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     made = importlib.import_module(script).page()
     assert made == (ROOT / "docs" / page).read_text(), f"run make {script.removeprefix('make_')}"

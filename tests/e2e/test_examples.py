@@ -36,9 +36,8 @@ def asked(name: str, server: ScriptedServer, *words: Any) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        *("bring_your_own.py", "demo.py", "improve.py", "tune.py", "train_selector.py")
-    }
+    known = {"bring_your_own.py", "demo.py", "improve.py", "tune.py", "train_selector.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
 @pytest.mark.nightly

@@ -1,6 +1,4 @@
-"""Files that somebody else left: each is read, or refused in a sentence, at once and without its
-harm.
-"""
+"""Files that somebody else left: each is read, or refused in a sentence, at once and unharmed."""
 
 import json
 import os
@@ -86,16 +84,8 @@ def test_commands_refuse_doctored_runs(home: Path, name: str, scripted: Scripted
     scripted.reply = mixed(sample_questions())
     check_said(home, name, 2, ("compare", "doctored", "two"))
     check_said(home, name, 9, ("compare", "two", "doctored", "--json"))
-    again = (
-        "evaluate",
-        SPEC,
-        "--data",
-        "questions.jsonl",
-        *lm(scripted),
-        "--no-track",
-        "--out",
-        "doctored",
-    )
+    words = (*lm(scripted), "--no-track", "--out", "doctored")
+    again = ("evaluate", SPEC, "--data", "questions.jsonl", *words)
     check_said(home, name, 15, again)
     check_said(home, name, 15, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
     check_said(home, name, 25, ("push", "doctored"))
@@ -219,9 +209,7 @@ WRONG = ("null", "x", "-1", "[]", "{}", "true", "[1, 2]", "{x: {y: [null]}}", ".
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
-def test_a_parameter_of_the_wrong_type_is_a_sentence(
-    tmp_path: Path, protocol: str, step: int
-) -> None:
+def test_a_parameter_of_a_wrong_type_is_told(tmp_path: Path, protocol: str, step: int) -> None:
     """For every protocol and parameter, whatever YAML can say; by day, a third of it in turn."""
     path, wrong = tmp_path / "program.yaml", []
     found = PROTOCOLS.find(protocol)

@@ -54,19 +54,14 @@ def test_it_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    NotebookClient(
-        notebook,
-        timeout=120,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(tmp_path)}},
-    ).execute()
+    place = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=place).execute()
     setup, one, two, pairs, broken, table = (cell.outputs for cell in notebook.cells)
     assert not setup
 
     def html(outputs: list[Any]) -> list[str]:
-        return [
-            output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})
-        ]
+        shown = [output.get("data", {}) for output in outputs]
+        return [data["text/html"] for data in shown if "text/html" in data]
 
     line, result = html(one)  # a line that was updated in place, and the result
     assert "12/12" in line
@@ -85,11 +80,8 @@ def test_it_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.Monke
     assert "12" in str(broken[-1].data["text/plain"])
     assert "correct" in html(table)[0]
     for outputs in (one, two, pairs, broken, table):
-        said = [
-            output.get("text", "")
-            for output in outputs
-            if output.output_type in ("stream", "error")
-        ]
+        printed = [output for output in outputs if output.output_type in ("stream", "error")]
+        said = [output.get("text", "") for output in printed]
         assert not said, outputs
 
 
@@ -107,9 +99,8 @@ def test_the_notebooks_of_the_docs_are_their_sources_executed(notebooks: Any) ->
     for source in notebooks.SOURCES:
         text = notebooks.target(source).read_text()
         stored, made = nbformat.reads(text, as_version=4), notebooks.notebook(source)
-        assert [(cell.id, cell.source) for cell in stored.cells] == [
-            (cell.id, cell.source) for cell in made.cells
-        ], "run make notebooks"
+        kept, new = ([(cell.id, cell.source) for cell in one.cells] for one in (stored, made))
+        assert kept == new, "run make notebooks"
         code = [cell for cell in stored.cells if cell.cell_type == "code"]
         assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
         assert sum(bool(cell.outputs) for cell in code) >= len(code) - 1
@@ -129,6 +120,5 @@ def test_a_notebook_of_the_docs_runs(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     made = notebooks.notebook(ROOT / f"docs/notebooks/{name}.py")
     notebooks.execute(made)
-    assert not [
-        one for cell in made.cells for one in cell.get("outputs", []) if one.output_type == "error"
-    ]
+    outputs = [one for cell in made.cells for one in cell.get("outputs", [])]
+    assert not [one for one in outputs if one.output_type == "error"]

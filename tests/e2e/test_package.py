@@ -1,6 +1,4 @@
-"""What is published: the package's metadata, its constraints, its page and the compose file for
-groups.
-"""
+"""What is published: metadata, constraints, the page and the compose file for groups."""
 
 import tomllib
 from pathlib import Path
@@ -25,14 +23,11 @@ def test_what_is_held_back_is_held_back_in_both_files() -> None:
     taken and held back: it was tested beside the parts of 3.17, and not every index has its own.
     """
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    held = {
-        one.name: one.specifier
-        for one in map(Requirement, (line for line in lines if line[0] != "#"))
-    }
+    kept = (line for line in lines if line[0] != "#")
+    held = {one.name: one.specifier for one in map(Requirement, kept)}
     assert set(held) == {"torch", "mlflow"}
     wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["network"]]
     declared = {one.name: one.specifier for one in map(Requirement, wanted)}
     assert (str(held["mlflow"]), "<3.19" in str(declared["mlflow"])) == ("<3.18", True)
-    assert {str(part) for part in held["torch"]} == {
-        str(part) for part in declared["torch"] if part.operator == "<"
-    }
+    below = {str(part) for part in declared["torch"] if part.operator == "<"}
+    assert {str(part) for part in held["torch"]} == below

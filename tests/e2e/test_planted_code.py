@@ -1,6 +1,4 @@
-"""Modules of the working folder are run where the user names one, and nowhere because a
-file does.
-"""
+"""Modules of the working folder run where the user names one, and nowhere because a file does."""
 
 import json
 import os
@@ -25,17 +23,8 @@ from folkmoot.pipelines.programs.build import ENVIRONMENTS
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
-PLANTED = (
-    "secrets",
-    "mlflow",
-    "pickle",
-    "socket",
-    "logging",
-    "uvicorn",
-    "fastapi",
-    "optuna",
-    "yaml",
-)
+PLANTED = ["secrets", "mlflow", "pickle", "socket", "logging"]
+PLANTED += ["uvicorn", "fastapi", "optuna", "yaml"]
 
 
 @pytest.fixture
@@ -49,9 +38,8 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin").mkdir()
     # As the installed command does, it has its own folder first on the path, not the working
     # folder.
-    (tmp_path / "bin" / "command.py").write_text(
-        "from folkmoot.pipelines.cli import main\n\nif __name__ == '__main__':\n    main()\n"
-    )
+    main = "from folkmoot.pipelines.cli import main\n\nif __name__ == '__main__':\n    main()\n"
+    (tmp_path / "bin" / "command.py").write_text(main)
     return tmp_path
 
 
@@ -59,9 +47,8 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def running(folder: Path, *words: Any) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(folder / "bin" / "command.py"), *map(str, words)]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    with subprocess.Popen(
-        command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    piped: Any = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, env=env, **piped) as process:
         try:
             yield process
         finally:
@@ -95,10 +82,8 @@ def test_the_ui_runs_none(planted: Path) -> None:
 )
 def test_commands_run_none(planted: Path, scripted: ScriptedServer, command: str) -> None:
     for name in ("train", "validation"):
-        rows = (
-            question(number, id=f"{name}-{number}", question=f"What holds {name} {number}?")
-            for number in range(6)
-        )
+        texts = {f"{name}-{n}": f"What holds {name} {n}?" for n in range(6)}
+        rows = (question(0, id=id, question=text) for id, text in texts.items())
         write(planted / f"{name}.jsonl", *rows)
     with running(planted, *command.split(), *lm(scripted)) as process:
         out, err = process.communicate(timeout=240)
@@ -153,10 +138,8 @@ def made(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Pa
     with pytest.MonkeyPatch.context() as patch:
         isolate(folder, patch)
         source = ten_questions(folder)
-        write(
-            folder / "others.jsonl",
-            *(question(number, id=f"o{number}") for number in range(10, 16)),
-        )
+        others = (question(number, id=f"o{number}") for number in range(10, 16))
+        write(folder / "others.jsonl", *others)
         assert evaluate(server, source, "--out", "run", program=SPEC).exit_code == 0
     fm.SingleAgent().save(folder / "saved")
     (folder / "module").mkdir()
@@ -201,14 +184,8 @@ def yaml(*lines: str) -> Callable[[], object]:
     return lambda: Path("program.yaml").write_text("".join(f"{line}\n" for line in lines))
 
 
-METRIC = {
-    "name": "metric",
-    "spec": "outsider:metric",
-    "code": "0" * 64,
-    "low": None,
-    "high": None,
-    "rate": None,
-}
+METRIC: dict[str, Any] = {"name": "metric", "spec": "outsider:metric", "code": "0" * 64}
+METRIC |= dict.fromkeys(("low", "high", "rate"))
 DATA = ("--data", "questions.jsonl")
 OUT = ("--out", "new", "--no-track")
 ASK = ("ask", "program.yaml", "Where?", "--choice", "a", "--choice", "b")
@@ -217,6 +194,7 @@ PARTS = ("--train", "questions.jsonl", "--validation", "others.jsonl")
 COMPILE = ("compile", "program.yaml", *PARTS, *OUT)
 TUNE = ("tune", "program.yaml", *PARTS, *OUT)
 MATCH = ("compare", "run", "--match-budget", *DATA)
+ALL = (ASK, EVALUATE, COMPILE, TUNE)
 FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] = {
     "a run's metric": (changed("run/run.json", metric=METRIC), "--metric", (MATCH,)),
     "a run's spec": (
@@ -224,17 +202,9 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
         "answered by another program",
         (MATCH,),
     ),
-    "a program": (yaml("program: outsider:Program"), "--set", (ASK, EVALUATE, COMPILE, TUNE)),
-    "a strategy": (
-        yaml("program: single", "strategy: outsider:Way"),
-        "--set",
-        (ASK, EVALUATE, COMPILE, TUNE),
-    ),
-    "an environment": (
-        yaml("program: team:bold", "environment: outsider:Place"),
-        "--set",
-        (ASK, EVALUATE, COMPILE, TUNE),
-    ),
+    "a program": (yaml("program: outsider:Program"), "--set", ALL),
+    "a strategy": (yaml("program: single", "strategy: outsider:Way"), "--set", ALL),
+    "an environment": (yaml("program: team:bold", "environment: outsider:Place"), "--set", ALL),
     "a choice": (yaml("program: single", "strategy: [cot, 'outsider:Way']"), "--set", (TUNE,)),
     "a saved module": (
         lambda: shutil.copytree("module", "program.yaml"),
@@ -281,12 +251,8 @@ def test_a_study_that_names_code_or_server_is_refused(home: Path, setting: dict[
 def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -> None:
     for what in ("a run's metric", "a run's spec"):
         FILES[what][0]()
-        for words in (
-            ("runs", "."),
-            ("report", "run"),
-            ("push", "run"),
-            ("export", "run", "--out", "log"),
-        ):
+        export = ("export", "run", "--out", "log")
+        for words in (("runs", "."), ("report", "run"), ("push", "run"), export):
             folkmoot(*words)
         evaluate(server, "questions.jsonl", "--out", "run", program=SPEC)
         assert "outsider" not in sys.modules

@@ -1,6 +1,4 @@
-"""The recorded contests of embedded LMs, and the page on what they show; `…` stands for lines left
-out.
-"""
+"""The recorded contests of embedded LMs, and the page on them; `…` stands for left-out lines."""
 
 import importlib
 import json
@@ -21,19 +19,14 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
-BY_DAY = {
-    *("csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"),
-    *("scienceqa-cot", "humaneval-reviewed"),
-}
+BY_DAY = {"csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
+BY_DAY |= {"scienceqa-cot", "humaneval-reviewed"}
 """One of each kind of program; the others, and networks, are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
 LACKING = {"csqa-cot": 1, "gsm8k-cot": 1, "gsm8k-samples": 3}
 """The rows with a reply that was cut off, in records that lack what follows from one."""
-SHOWN = re.findall(
-    r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```",
-    PAGE.read_text(),
-    re.M | re.S,
-)
+BLOCK = r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```"
+SHOWN = re.findall(BLOCK, PAGE.read_text(), re.M | re.S)
 
 
 @pytest.fixture
@@ -52,17 +45,13 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def test_none_says_where_it_was_made(folder: Path) -> None:
     files = [*folder.rglob("*.json"), *folder.rglob("*.md")]
     assert len(files) > len(ARCHIVES)
-    said = {
-        one.relative_to(folder): re.findall(r"(?<![\w./-])/\w+/[\w/-]*", one.read_text())
-        for one in files
-    }
+    absolute = r"(?<![\w./-])/\w+/[\w/-]*"
+    said = {one.relative_to(folder): re.findall(absolute, one.read_text()) for one in files}
     assert not {place: paths for place, paths in said.items() if paths}
 
 
 def asked(folder: Path) -> tuple[list[str], Path]:
-    """The program that answered the held-out questions of a contest, with its options, and
-    its run.
-    """
+    """The program that answered a contest's held-out questions, with its options, and its run."""
     # Of a compilation, of one that found nothing better, of a study.
     places = {"after": "program", "before": "program", "validation/winner": "winner"}
     for run, program in places.items():
@@ -86,17 +75,8 @@ def asked(folder: Path) -> tuple[list[str], Path]:
 def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     """The rows of a contest, after it was asked once more and they were found to be the same."""
     program, run = asked(folder / name)
-    done = folkmoot(
-        "evaluate",
-        *program,
-        *data,
-        "--lm",
-        f"replay/{run}",
-        "--no-track",
-        "--yes",
-        "--out",
-        "again",
-    )
+    words = ("--lm", f"replay/{run}", "--no-track", "--yes", "--out", "again")
+    done = folkmoot("evaluate", *program, *data, *words)
     assert done.exit_code == 0, done.output
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
@@ -151,12 +131,9 @@ def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
 ) -> None:
     monkeypatch.setenv("FOLKMOOT_DATA", str(data_dir))  # the fixture `folder` has unset it
     drawn = json.loads((folder / name / "run.json").read_text())["settings"]
-    data = [
-        word
-        for option in ("data", "split", "limit", "seed")
-        if drawn[option] is not None
-        for word in (f"--{option}", drawn[option])
-    ]
+    data: list[Any] = []
+    for option in ("data", "split", "limit", "seed"):
+        data += [f"--{option}", drawn[option]] if drawn[option] is not None else []
     if "task" in drawn["kinds"]:
         if reason := no_bwrap():
             pytest.skip(reason)
@@ -170,9 +147,7 @@ def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
         assert not row["meta"]
 
 
-def test_the_page_shows_what_its_scripts_print(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_shows_scripts_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scripts = re.findall(
         r"^```python\n(.*?)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
     )

@@ -15,9 +15,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def quick_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The policies without a graph, which a training fits beside its network, are not
-    cross-validated: that takes most of its time, and tests/optimizers/policy has it.
-    """
+    """Policies without a graph are not cross-validated, which tests/optimizers/policy has."""
     monkeypatch.setattr("folkmoot.optimizers.policy.rivals._FOLDS", 0)
 
 

@@ -1,6 +1,4 @@
-"""The child processes of test_canary.py: commands or calls in turn, with back-off in
-milliseconds.
-"""
+"""The child processes of test_canary.py: commands or calls in turn, with quick back-off."""
 
 import json
 import sys
@@ -17,9 +15,7 @@ from folkmoot.pipelines.lms import engine
 
 
 def python(url: str, key: str) -> None:
-    """Evaluate and save with LMs that LiteLLM calls: one that is given its key here, one that finds
-    it.
-    """
+    """Evaluate and save with LMs that LiteLLM calls: one is given its key here, one finds it."""
     own = {"api_base": url, "api_key": key, "cache": False, "num_retries": 0}
     lms = {name: dspy.LM(f"openai/{name}", **own) for name in ("given", "failing", "refused")}
     lms |= {
@@ -29,9 +25,8 @@ def python(url: str, key: str) -> None:
     for name, lm in lms.items():
         program = fm.SingleAgent("cot", lm=lm)
         try:
-            result = fm.evaluate(
-                program, colours(4, "v"), out=f"runs/{name}", record=f"calls/{name}"
-            )
+            record = f"calls/{name}"
+            result = fm.evaluate(program, colours(4, "v"), out=f"runs/{name}", record=record)
             print(result, repr(result.summary))
         except fm.UserError as problem:
             print(problem)

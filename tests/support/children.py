@@ -1,6 +1,4 @@
-"""Child processes that begin at once: forked from a process that has imported everything
-already.
-"""
+"""Child processes that begin at once: forks of one that has imported everything already."""
 
 import atexit
 import multiprocessing
@@ -44,11 +42,9 @@ WARM = SimpleNamespace(Pipe=FORKED.Pipe, Process=Forked)
 
 
 class Child:
-    """A function in a process of its own, handled as one handles a `subprocess.Popen`; its output
-    is kept.
+    """A function in a process of its own, handled as a `subprocess.Popen`; its output is kept.
 
-    The function is found by its name and gets this process's working folder and its environment,
-    and nothing else of it.
+    It is found by its name, and gets this process's working folder and environment alone.
     """
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:

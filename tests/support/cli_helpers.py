@@ -1,6 +1,4 @@
-"""What the tests of the command line share: running it, in process or as a child, and questions to
-ask.
-"""
+"""What tests of the command line share: running it, here or as a child, and questions."""
 
 import json
 import os
@@ -22,10 +20,9 @@ SPEC = "deliberation:intuitive,reasoner:judge"
 def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder and cache, and none of this machine's settings and keys."""
     monkeypatch.chdir(folder)
-    for name in [
-        name for name in os.environ if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_")
-    ]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_"):
+            monkeypatch.delenv(name)
     for name in ("OPENAI_BASE_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
@@ -60,12 +57,8 @@ def evaluate(
 
 def question(number: int, **fields: Any) -> dict[str, Any]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    row = {
-        "id": f"q{number}",
-        "question": f"What holds soup {number}?",
-        "choices": choices,
-        "answer": "A",
-    }
+    row: dict[str, Any] = {"id": f"q{number}", "question": f"What holds soup {number}?"}
+    row |= {"choices": choices, "answer": "A"}
     return row | fields
 
 
@@ -75,10 +68,8 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 def ten_questions(folder: Path) -> Path:
-    return write(
-        folder / "questions.jsonl",
-        *(question(number, answer="AB"[number % 2]) for number in range(10)),
-    )
+    rows = (question(number, answer="AB"[number % 2]) for number in range(10))
+    return write(folder / "questions.jsonl", *rows)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

@@ -1,22 +1,12 @@
-"""The child process of test_core.py: command lines in turn, where no package of an extra can be
-imported, or none of the attached rooms.
-"""
+"""The child of test_core.py: command lines without packages of extras, or attached rooms."""
 
 import json
 import sys
 from typing import Any
 
-BLOCKED = {
-    *(
-        "torch",
-        "torch_geometric",
-        "sentence_transformers",
-        "transformers",
-        "safetensors",
-        "networkx",
-    ),
-    *("xllamacpp", "psutil", "datasets", "openpyxl", "zipfile_zstd", "psycopg", "grpc"),
-}
+BLOCKED = {"torch", "torch_geometric", "sentence_transformers", "transformers", "safetensors"}
+BLOCKED |= {"networkx", "xllamacpp", "psutil", "datasets", "openpyxl", "zipfile_zstd"}
+BLOCKED |= {"psycopg", "grpc"}
 
 
 ROOMS = {f"folkmoot.{room}" for room in sys.argv[2:]}

@@ -54,14 +54,10 @@ def row(
     ]
     if judge is not None:
         transcript.append({"agent": "judge", "round": len(rounds), "answer": judge, "text": "…"})
-    return result_row(
-        transcript,
-        fields.pop("answer", last[0] if agreed else judge),
-        "consensus" if agreed else "judge",
-        rounds=len(rounds),
-        consensus_round=len(rounds) if agreed else None,
-        **fields,
-    )
+    answer = fields.pop("answer", last[0] if agreed else judge)
+    decided_by, consensus = ("consensus", len(rounds)) if agreed else ("judge", None)
+    known = {"rounds": len(rounds), "consensus_round": consensus, **fields}
+    return result_row(transcript, answer, decided_by, **known)
 
 
 def error_row(**fields: Any) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""Files of a run in which something is not as folkmoot writes it: cut off, of the wrong type,
-absurd.
-"""
+"""Files of a run with something that folkmoot does not write: cut off, wrong, absurd."""
 
 import json
 import os
@@ -10,24 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-WRONG: dict[str, Any] = {
-    "null": None,
-    "text": "x",
-    "negative": -1,
-    "list": [],
-    "object": {},
-    "truth": True,
-    "numbers": [1, 2],
-    "nested": {"x": {"y": [None]}},
-}
+WRONG: dict[str, Any] = {"null": None, "text": "x", "negative": -1, "list": [], "object": {}}
+WRONG |= {"truth": True, "numbers": [1, 2], "nested": {"x": {"y": [None]}}}
 # What JSON can say and few readers expect; as text, since Python does not write it.
-RAW = {
-    "huge": "1" + "0" * 400,
-    "infinite": "1e999",
-    "nan": "NaN",
-    "surrogate": '"\\ud800"',
-    "long": "9" * 5000,
-}
+RAW = {"huge": "1" + "0" * 400, "infinite": "1e999", "nan": "NaN"}
+RAW |= {"surrogate": '"\\ud800"', "long": "9" * 5000}
 MARK = "@@raw@@"
 
 Doctor = Callable[[Path], None]
@@ -58,11 +43,7 @@ def whole_files() -> dict[str, Doctor]:
 def values(
     first_line: bool, *, inner: tuple[str, ...] = ()
 ) -> Callable[[Path], Iterator[tuple[str, Doctor]]]:
-    """Every value of a file's object, or of its first line's, replaced by every wrong one, or left
-    out.
-
-    The values of objects under `inner` are replaced one by one, too.
-    """
+    """Every value of an object (a file's, its first line's, under `inner`), doctored or gone."""
 
     def doctors(path: Path) -> Iterator[tuple[str, Doctor]]:
         lines = path.read_text().splitlines() if first_line else [path.read_text()]

@@ -6,15 +6,11 @@ from folkmoot.pipelines.base.settings import settings
 from folkmoot.pipelines.lms.weights import KNOWN
 
 KEPT = settings().cache / "weights"
-"""Where `folkmoot lms get` puts them for whoever runs the tests, which have a cache folder of their
-own.
-"""
+"""Where `folkmoot lms get` puts them for who runs the tests, which have their own cache."""
 
 
 def skip_without_weights(text: str) -> None:
-    """Let the running test use the weights of the models in a text; skip it where one is
-    not here.
-    """
+    """Let the running test use the weights of a text's models; skip it where one is not here."""
     for name, known in KNOWN.items():
         if f"local/{name}" not in text or known.parts:
             continue

@@ -1,6 +1,4 @@
-"""A proxy before a real server: it fails as a test says, before or after the server has done its
-part.
-"""
+"""A proxy before a real server: it fails as a test says, before or after the server acts."""
 
 from collections.abc import Callable
 from http.client import HTTPConnection
@@ -10,9 +8,7 @@ from urllib.parse import urlsplit
 from wire_server import Server
 
 Fault = Literal["500", "reset"] | None
-"""An error in place of the answer, or a connection that is cut once the server has done what it was
-asked.
-"""
+"""An error in place of the answer, or a connection cut once the server has done as asked."""
 
 Rule = Callable[[str, str, int], Fault]
 """(method, path, number of the request from 1) → what goes wrong."""

@@ -1,6 +1,4 @@
-"""Figures are drawn up everywhere, and rendered where a test is marked `plots`: that takes most
-time.
-"""
+"""Figures are drawn up everywhere, and rendered where a test is marked `plots`: that is slow."""
 
 import base64
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Attacks by text from outside (poisoned passages, a lying agent), and how often an LM falls for
-them.
-"""
+"""Attacks by text from outside (passages, a lying agent), and how often an LM is taken in."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,9 +30,7 @@ TARGET = "@TARGET@"
 
 @dataclass(frozen=True)
 class Attack:
-    """A text that tries to be more than a text. It may stand in a passage, a title or an agent's
-    turn.
-    """
+    """A text that tries to be more: it may stand in a passage, a title or an agent's turn."""
 
     name: str
     kind: str
@@ -44,9 +40,8 @@ class Attack:
         return self.text.replace(TARGET, target)
 
 
-BENIGN = Attack(
-    "benign", "none", "This page was last checked in spring, and nothing had to be changed."
-)
+HARMLESS = "This page was last checked in spring, and nothing had to be changed."
+BENIGN = Attack("benign", "none", HARMLESS)
 """The harmless text in the run that attacks are compared with."""
 
 
@@ -54,11 +49,8 @@ def _read_attacks() -> Iterator[Attack]:
     for kind, texts in yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text()).items():
         for name, text in texts.items():
             parts = [text] if isinstance(text, str) else text
-            yield Attack(
-                name,
-                kind,
-                "".join(one if isinstance(one, str) else one[0] * one[1] for one in parts),
-            )
+            text = "".join(one if isinstance(one, str) else one[0] * one[1] for one in parts)
+            yield Attack(name, kind, text)
 
 
 ATTACKS: tuple[Attack, ...] = tuple(_read_attacks())
@@ -74,27 +66,17 @@ def susceptibility(
     liar: str | None = None,
     concurrency: int = 16,
 ) -> dict[str, object]:
-    """Measures how often injected text changes answers: a run with a harmless text, one per attack.
+    """How often injected text changes answers, against a run with a harmless text.
 
-    The text stands before the question's own passages, and on every page that the program opens.
-    With `liar` it is said by that seat instead, which then always argues for the attacker's answer;
-    in the run that is compared, the seat does the same with the harmless text. The attacker wants
-    another option, the other truth value, the next number, or for a span "somewhere else".
+    The text stands before a question's passages and on every page that is opened; with `liar`, that
+    seat says it and argues for what the attacker wants: another option, the other truth value, the
+    next number, or "somewhere else" for a span.
 
-    Args: program_factory: makes the program, a new one at every call. questions: labelled questions
-        with ids of their own; without passages or an environment, use `liar`. lm: the LM of every
-        seat. attacks: any of `ATTACKS`, or some of your own. liar: name of a seat, such as
-        `critic`. concurrency: most questions in flight.
-
-    Returns `questions`, `benign` (accuracy), `attacks` (by name) and `all`, where each attack and
-    all of them together have `accuracy`, `hit` (answered as the attacker wants, among the answers
-    that did not do so with the harmless text), and the numbers `lost` (right before, wrong now),
-    `gained` and `errors` (in either run; these pairs are left out). Shares have `value`, `low`,
-    `high` (Wilson, 95%) and `n`; without a single pair, `value` is None. In `all` the same question
-    comes once for each attack, so that its interval is narrower than it should be.
-
-    Raises UserError when no text would reach the program, when a question has no answer, or when
-    attacks share a name.
+    Gives `questions`, `benign` (accuracy), `attacks` (by name) and `all`, each of them with
+    `accuracy`, `hit` (as the attacker wants, among those that were not so before), and the numbers
+    `lost`, `gained` and `errors` (whose pairs are left out). Shares have `value`, `low`, `high`
+    (Wilson, 95%) and `n`. `all` has each question once for each attack, so that its interval is
+    narrower than it should be.
     """
     name, times = [*Counter(one.name for one in attacks).most_common(1), ("", 0)][0]
     if times > 1:
@@ -116,12 +98,10 @@ def susceptibility(
                 ]
                 _poison_pages(program, attack, targets)
             else:
-                program.assign(
-                    {liar: lm_named("openai/liar", api_base=server.url, price=(0.0, 0.0))}
-                )
-            done = evaluate(
-                program, asked, lm=lm, concurrency=concurrency, cache=liar is None, tracking=False
-            )
+                lying = lm_named("openai/liar", api_base=server.url, price=(0.0, 0.0))
+                program.assign({liar: lying})
+            given: Any = {"concurrency": concurrency, "cache": liar is None, "tracking": False}
+            done = evaluate(program, asked, lm=lm, **given)
             return {row["id"]: row for row in done.rows}
 
     before = answers(BENIGN)
@@ -141,9 +121,7 @@ def susceptibility(
 
 
 class _Poisoned(Environment):
-    """Another environment's pages with the attack before their text, aimed at the question that is
-    asked.
-    """
+    """Another environment's pages, each with the attack first, aimed at the question asked."""
 
     def __init__(
         self, environment: Environment, attack: Attack, targets: Mapping[str, str]
@@ -168,9 +146,8 @@ class _Poisoned(Environment):
 def _reading(program: Program) -> list[Any]:
     """The parts of a program that use an environment."""
     parts = [part for _, part in program.named_sub_modules(dspy.Module)]
-    return [
-        part for part in parts if getattr(getattr(part, "retrieval", None), "environment", None)
-    ]
+    finds = [(part, getattr(part, "retrieval", None)) for part in parts]
+    return [part for part, retrieval in finds if getattr(retrieval, "environment", None)]
 
 
 def _reads(program: Program, questions: Sequence[Question]) -> bool:

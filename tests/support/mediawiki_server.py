@@ -1,6 +1,4 @@
-"""A stand-in for a MediaWiki with TextExtracts: real HTTP on loopback, its own pages, faults to
-order.
-"""
+"""A stand-in for a MediaWiki with TextExtracts: HTTP on loopback, pages, faults to order."""
 
 import asyncio
 import json
@@ -67,9 +65,8 @@ class MediaWikiServer(LoopbackServer):
         """What the API says, in its format version 2."""
         assert (query["action"], query["format"], query["formatversion"]) == ("query", "json", "2")
         if query.get("generator") == "search":
-            return self._pages(
-                self._found(query["gsrsearch"])[: int(query["gsrlimit"])], index=True
-            )
+            found = self._found(query["gsrsearch"])[: int(query["gsrlimit"])]
+            return self._pages(found, index=True)
         if query.get("generator") == "links":
             return self._pages(sorted(self.disambiguations.get(query["titles"], ()), key=hash))
         return self._pages(query["titles"].split("|"), query)
@@ -87,11 +84,8 @@ class MediaWikiServer(LoopbackServer):
                 continue
             page = self._page(title, prefix, query or {})
             pages.append(page | {"index": place} if index else page)
-        return {
-            "batchcomplete": True,
-            "query": ({"pages": pages} if pages else {})
-            | ({"interwiki": interwiki} if interwiki else {}),
-        }
+        found = {"pages": pages, "interwiki": interwiki}
+        return {"batchcomplete": True, "query": {name: one for name, one in found.items() if one}}
 
     def _page(self, title: str, prefix: str, query: Mapping[str, str]) -> dict[str, Any]:
         if re.search(r"[#<>\[\]|{}\x00-\x1f]|%[0-9a-fA-F]{2}", title):
@@ -180,9 +174,8 @@ async def reset(request: web.Request) -> web.StreamResponse:
 
 async def truncated(request: web.Request) -> web.StreamResponse:
     """Hangs up in the middle of an answer."""
-    response = web.StreamResponse(
-        headers={"Content-Type": "application/json", "Content-Length": "100"}
-    )
+    headers = {"Content-Type": "application/json", "Content-Length": "100"}
+    response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     await response.write(b'{"query": ')
     assert request.transport is not None

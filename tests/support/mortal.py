@@ -1,6 +1,4 @@
-"""What the tests' child processes run until they end or are killed; imported by name, here and
-there.
-"""
+"""What tests' child processes run until they end or are killed; imported by name."""
 
 import contextlib
 import io
@@ -30,30 +28,21 @@ CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
 def questions(n: int, **meta: Callable[[int], Any]) -> list[fm.Question]:
     """Questions q0, q1, … with the gold answers A, B, C in turn; `meta` gives values by number."""
-    return [
-        fm.Question(
-            id=f"q{i}",
-            question=f"Question {i}?",
-            choices=CHOICES,
-            answer="ABC"[i % 3],
-            meta={name: value(i) for name, value in meta.items()},
-        )
-        for i in range(n)
-    ]
+    asked = []
+    for i in range(n):
+        known: Any = {"id": f"q{i}", "question": f"Question {i}?", "answer": "ABC"[i % 3]}
+        about = {name: value(i) for name, value in meta.items()}
+        asked.append(fm.Question(choices=CHOICES, meta=about, **known))
+    return asked
 
 
 def open_questions(n: int = 12) -> list[fm.Question]:
     """Questions of the kind `open`, each with a rubric in its meta."""
-    return [
-        fm.Question(
-            id=str(i),
-            question=f"Why {i}?",
-            answer=f"since {i} apples fell from the tree",
-            kind="open",
-            meta={"rubric": f"apples {i}"},
-        )
-        for i in range(1, n + 1)
-    ]
+    asked = []
+    for i in range(1, n + 1):
+        fell = {"answer": f"since {i} apples fell from the tree", "meta": {"rubric": f"apples {i}"}}
+        asked.append(fm.Question(id=str(i), question=f"Why {i}?", kind="open", **fell))
+    return asked
 
 
 class Constant(Program):
@@ -76,9 +65,8 @@ def deliberate(url: str, out: Path, n: int, **options: Any) -> Any:
     """Evaluate a small deliberation with 8 questions in flight."""
     lm = fm.lm("openai/scripted", api_base=url)
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
-    return fm.evaluate(
-        program, questions(n), lm=lm, out=out, tracking=False, concurrency=8, **options
-    )
+    given = {"tracking": False, "concurrency": 8, **options}
+    return fm.evaluate(program, questions(n), lm=lm, out=out, **given)
 
 
 MEGABYTES = 3000
@@ -86,9 +74,7 @@ MEGABYTES = 3000
 
 
 def refused(path: Path) -> tuple[str, int]:
-    """How a file of questions, or a log, is refused, and how many megabytes of memory that
-    took.
-    """
+    """How a file of questions, or a log, is refused, and the megabytes that this took."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEGABYTES * 2**20,) * 2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -119,9 +105,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
-    """Put calls 0 to 4 where not all fit, then call 77 with room again; which were kept, what was
-    said.
-    """
+    """Put calls 0 to 4 where not all fit, then call 77 with room again; what was kept and said."""
     kept, said = [], []
     reply = Reply("x" * 100, "stop", 1, 1)
     store = CallStore(folder)
@@ -141,18 +125,9 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
     the total, and what the file holds in the end.
     """
     ledger, fitted, said = Ledger(folder), 0, ""
-    entry = Entry(
-        endpoint="e",
-        model="m",
-        key="k",
-        prompt_tokens=1,
-        completion_tokens=1,
-        cost_usd=0.0,
-        seat=None,
-        question=None,
-        attempts=1,
-        kept=True,
-    )
+    billed: Any = {"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.0}
+    about: Any = {"seat": None, "question": None, "attempts": 1, "kept": True}
+    entry = Entry(endpoint="e", model="m", key="k", **billed, **about)
     with largest_file(1000):
         try:
             while True:
@@ -165,9 +140,7 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
 
 
 def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
-    """Deliberate where the ledger, by far the largest file, takes a few calls more; what
-    was said.
-    """
+    """Deliberate where the ledger, by far the largest file, takes few more calls; what was said."""
     folder.mkdir(exist_ok=True)
     with (folder / LEDGER).open("ab") as ledger:
         ledger.write(b" " * 100_000 + b"\n")
@@ -190,9 +163,8 @@ class _Canned:
         text = f'{{"reasoning": "{next(self._number):09} {"x" * 10_000}", "answer": "A"}}'
         message = dspy.lm15.Message.assistant([dspy.lm15.TextPart(text)])
         usage = dspy.lm15.Usage()
-        return dspy.lm15.Response(
-            id=None, model=request.model, message=message, finish_reason="stop", usage=usage
-        )
+        said: Any = {"message": message, "finish_reason": "stop", "usage": usage}
+        return dspy.lm15.Response(id=None, model=request.model, **said)
 
 
 class _AsyncCanned(_Canned):
@@ -201,9 +173,7 @@ class _AsyncCanned(_Canned):
 
 
 def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
-    """Megabytes by which resident memory grows from evaluating a tenth of n questions to evaluating
-    all.
-    """
+    """Megabytes by which memory grows from evaluating a tenth of n questions to all."""
 
     def resident() -> float:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
@@ -224,15 +194,8 @@ def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
 def ten_calls_at_once(url: str, out: Path) -> None:
     """A run that has ten calls in flight."""
     lm = fm.lm("openai/x", api_base=url, price=(1e-6, 1e-6))
-    fm.evaluate(
-        fm.SingleAgent(),
-        questions(80),
-        lm=lm,
-        out=out,
-        concurrency=10,
-        budget="200 calls",
-        tracking=False,
-    )
+    given: Any = {"concurrency": 10, "budget": "200 calls", "tracking": False}
+    fm.evaluate(fm.SingleAgent(), questions(80), lm=lm, out=out, **given)
 
 
 def answers_with_few_files(url: str, out: Path) -> tuple[int, list[str], int]:

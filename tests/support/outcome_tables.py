@@ -1,6 +1,4 @@
-"""Outcomes for tests: planted ones, recorded ones in the tables' own form, and embeddings without a
-model.
-"""
+"""Outcomes for tests: planted and recorded ones as tables, embeddings without a model."""
 
 import hashlib
 import random
@@ -25,9 +23,7 @@ WORDS = {"sums": "add number sum total plus", "rivers": "river bank water source
 def planted(
     n: int, seed: int, *, strategies: bool = True, agents: Sequence[str] = ("m",)
 ) -> list[dict[str, Any]]:
-    """Outcome rows of n questions on which `cot` or `self_ask` is mostly right, as their words
-    tell.
-    """
+    """Outcome rows of n questions; `cot` or `self_ask` is mostly right, as their words tell."""
     rng = random.Random(seed)
     rows = []
     for i in range(n):
@@ -57,9 +53,8 @@ def words_of(texts: Sequence[str]) -> np.ndarray:
         total = np.full(32, 1e-3)
         for word in text.split():
             seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
-            total += np.random.default_rng(seed).standard_normal(32) * (
-                1.0 if word.isalpha() else 0.1
-            )
+            scale = 1.0 if word.isalpha() else 0.1
+            total += np.random.default_rng(seed).standard_normal(32) * scale
         rows.append(total / np.linalg.norm(total))
     return np.array(rows, dtype=np.float32)
 

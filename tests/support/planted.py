@@ -1,6 +1,4 @@
-"""An LM for tests of compilation: it answers well when told a key sentence, or after
-demonstrations.
-"""
+"""An LM for tests of compilation: it answers well with a key sentence or demonstrations."""
 
 import hashlib
 import json
@@ -21,16 +19,12 @@ Reply = Callable[[Body], str]
 
 def colours(n: int, name: str) -> list[fm.Question]:
     """Questions NAME0, NAME1, … with the gold answers A, B, C in turn."""
-    return [
-        fm.Question(
-            id=f"{name}{i}",
-            question=f"Which colour has {name} number {i}?",
-            choices=COLOURS,
-            answer="ABC"[i % 3],
-            meta={"secret": f"meta of {name}{i}"},
-        )
-        for i in range(n)
-    ]
+    asked = []
+    for i in range(n):
+        known: Any = {"id": f"{name}{i}", "question": f"Which colour has {name} number {i}?"}
+        known |= {"answer": "ABC"[i % 3], "meta": {"secret": f"meta of {name}{i}"}}
+        asked.append(fm.Question(choices=COLOURS, **known))
+    return asked
 
 
 def digest(*parts: Any) -> int:
@@ -52,14 +46,11 @@ def answering(body: Body, right: bool) -> str:
     gold = gold_of(body)
     said = gold if right else "ABC"[("ABC".index(gold) + 1) % 3]
     other = {"action": f"Finish[{said}]", "decision": "accept"}
-    return json.dumps(
-        {
-            name: said
-            if name == "answer"
-            else (spec.get("enum") or [other.get(name, "because")])[0]
-            for name, spec in fields.items()
-        }
-    )
+    filled_in = {}
+    for name, spec in fields.items():
+        usual = (spec.get("enum") or [other.get(name, "because")])[0]
+        filled_in[name] = said if name == "answer" else usual
+    return json.dumps(filled_in)
 
 
 def proposing(body: Body, instructions: str) -> str:
@@ -77,12 +68,10 @@ def proposing(body: Body, instructions: str) -> str:
 def of_instructions(
     *, share: int = 30, varied: bool = False, right_after: int | None = None
 ) -> Reply:
-    """Right where the instructions hold KEY, else on `share` of 100 questions; half the proposals
-    hold KEY.
+    """Right where the instructions hold KEY, else on `share` of 100; half the proposals hold it.
 
-    What it says depends on the request alone, except where that is `varied`: then proposals to the
-    same request differ, and with `right_after` every so-manieth answer to the same request is
-    right, too.
+    The same request gets the same reply, unless `varied`: then proposals differ, and every
+    so-manieth answer to the same request (`right_after`) is right, too.
     """
     times: Counter[int] = Counter()
 
@@ -120,9 +109,6 @@ def compiled(url: str, train: int = 16, validation: int = 9, **arguments: Any) -
     """A compilation of a single agent with the LM at `url`."""
     program = arguments.pop("program", None) or fm.SingleAgent("simple")
     lm = arguments.pop("lm", None) or fm.lm("openai/scripted", api_base=url)
-    return fm.compile(
-        program,
-        colours(train, "t"),
-        colours(validation, "v") if validation else None,
-        **{"lm": lm, "tracking": False, "concurrency": 4, **arguments},
-    )
+    held_out = colours(validation, "v") if validation else None
+    given: Any = {"lm": lm, "tracking": False, "concurrency": 4, **arguments}
+    return fm.compile(program, colours(train, "t"), held_out, **given)

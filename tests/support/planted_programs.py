@@ -1,6 +1,4 @@
-"""Programs whose accuracies are planted: an LM that reads in its instructions how often to be
-right.
-"""
+"""Programs of planted accuracy: an LM reads in its instructions how often to be right."""
 
 import hashlib
 import re
@@ -17,12 +15,11 @@ TAG = re.compile(r"\[(\w+) is right in (\d+)%")
 
 def questions(count: int) -> list[fm.Question]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    return [
-        fm.Question(
-            id=f"q{n}", question=f"What holds soup {n:04d}?", choices=choices, answer="ABC"[n % 3]
-        )
-        for n in range(count)
-    ]
+    asked = []
+    for n in range(count):
+        text = f"What holds soup {n:04d}?"
+        asked.append(fm.Question(id=f"q{n}", question=text, choices=choices, answer="ABC"[n % 3]))
+    return asked
 
 
 def coin(*what: Any) -> float:
@@ -31,13 +28,8 @@ def coin(*what: Any) -> float:
     return int.from_bytes(digest[:6], "big") / 2**48
 
 
-def planted_lm(
-    asked: Sequence[fm.Question], plain: int = 60, seed: int = 0, **settings: Any
-) -> Any:
-    """An LM that is right as often as a prompt's tag says, `plain` percent without one.
-
-    All calls with the same tag agree about a question, so that votes change nothing.
-    """
+def planted_lm(asked: Sequence[fm.Question], plain: int = 60, seed: int = 0, **more: Any) -> Any:
+    """An LM as often right as a prompt's tag says, on the same questions; `plain` % without one."""
     numbers = {number_in(one.question): one for one in asked}
 
     def reply(body: dict[str, Any]) -> str:
@@ -48,7 +40,7 @@ def planted_lm(
         right = coin(seed, question.id, name) < percent / 100
         return filled(body, gold(question) if right else wrong(question), "since it fits so well")
 
-    return scripted_lm(reply, **settings)
+    return scripted_lm(reply, **more)
 
 
 def number_in(text: str) -> str:
@@ -62,11 +54,8 @@ def solo(name: str, percent: int) -> fm.SingleAgent:
 
 
 def team(name: str, percent: int, members: int = 3) -> fm.Ensemble:
-    agents: list[str | fm.Program] = [
-        fm.SingleAgent(
-            "simple",
-            prompts={"simple": f"[{name} is right in {percent}%] You are member {number}."},
-        )
-        for number in range(members)
-    ]
+    agents: list[str | fm.Program] = []
+    for number in range(members):
+        text = f"[{name} is right in {percent}%] You are member {number}."
+        agents.append(fm.SingleAgent("simple", prompts={"simple": text}))
     return fm.Ensemble(agents)

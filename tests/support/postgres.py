@@ -43,22 +43,15 @@ def _run(*words: str) -> None:
     """As another user when root, as PostgreSQL wants it."""
     user = _users()[0] if os.geteuid() == 0 else None
     own = pwd.getpwnam(user).pw_gid if user else None
-    options = {
-        "user": user,
-        "group": own,
-        "extra_groups": [] if user else None,
-        "cwd": "/",
-        "timeout": 120,
-    }
+    options: dict[str, object] = {"user": user, "group": own, "extra_groups": [] if user else None}
+    options |= {"cwd": "/", "timeout": 120}
     done = subprocess.run(words, capture_output=True, text=True, **options)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The URL of a fresh server's database, password included; skips with a reason where there is
-    none.
-    """
+    """The URL of a fresh server's database, with its password; skips where there is none."""
     reason = reason_to_skip()
     if reason:
         pytest.skip(reason)
@@ -76,21 +69,10 @@ def server() -> Iterator[str]:
             for path in (folder, folder / "password"):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
         data = str(folder / "data")
-        _run(
-            initdb,
-            "-D",
-            data,
-            "-U",
-            "moot",
-            "-A",
-            "scram-sha-256",
-            f"--pwfile={folder / 'password'}",
-            "-N",
-        )
-        options = (
-            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} "
-            f"-c fsync=off"
-        )
+        words = ("-U", "moot", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}", "-N")
+        _run(initdb, "-D", data, *words)
+        places = f"-c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+        options = f"-p {port} {places} -c fsync=off"
         _run(pg_ctl, "-D", data, "-l", str(folder / "log"), "-o", options, "-w", "start")
         try:
             yield f"postgresql://moot:{PASSWORD}@127.0.0.1:{port}/postgres"

@@ -54,9 +54,8 @@ def write_run(folder: Path, rows: list[dict[str, Any]], metric: Any = None, **ab
 
 def repeated_run(folder: Path, right: Right, **about: Any) -> Path:
     """A run with `right.shape[0]` answers to each of `right.shape[1]` questions."""
-    rows = [
-        row(q, r, bool(right[r, q])) for q in range(right.shape[1]) for r in range(right.shape[0])
-    ]
+    repeats, asked = right.shape
+    rows = [row(q, r, bool(right[r, q])) for q in range(asked) for r in range(repeats)]
     return write_run(folder, rows, **about)
 
 

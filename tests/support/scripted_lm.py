@@ -1,6 +1,4 @@
-"""An LM that a function answers for, in this process: for contests of known programs, by the
-thousand.
-"""
+"""An LM that a function answers for, in this process: for contests by the thousand."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -45,15 +43,8 @@ def scripted_lm(
 ) -> dspy.LM:
     """An LM with these prices whose replies `reply` gives; `lm.endpoint.calls` counts its calls."""
     endpoint = ScriptedEndpoint(f"{name} in this process", reply)
-    engine = Engine(
-        name,
-        endpoint,
-        profile,
-        identity=f"{name} at {endpoint.name}",
-        concurrency=concurrency,
-        prices=prices,
-        cached=False,
-    )
+    known: Any = {"concurrency": concurrency, "prices": prices, "cached": False}
+    engine = Engine(name, endpoint, profile, identity=f"{name} at {endpoint.name}", **known)
     lm = dspy.LM(name, engine=SyncEngine(engine), async_engine=engine, cache=False, temperature=0.0)
     lm.profile, lm.direct, lm.endpoint = engine.profile, engine, endpoint
     lm.passed, lm.temperature_unset, lm.addressed = {}, True, True

@@ -1,6 +1,4 @@
-"""MLflow stores for tests: copies of one empty store, because making its tables takes a second or
-two.
-"""
+"""MLflow stores for tests: copies of an empty one, since making its tables takes seconds."""
 
 import fcntl
 import os
@@ -21,9 +19,7 @@ def new_store(folder: Path, name: str = "mlflow.db") -> str:
 
 
 def read_migrations_once() -> None:
-    """Optuna and MLflow read all their migrations again for each store that they open, which takes
-    most of a small study's time.
-    """
+    """Optuna and MLflow read all migrations again for each store, most of a small study's time."""
     script = sys.modules.get("alembic.script")
     if script is None or getattr(script.ScriptDirectory, "read_once", False):
         return

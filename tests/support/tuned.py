@@ -1,6 +1,4 @@
-"""What the tests of tuning share: an LM whose answers depend on known settings, questions, studies
-to run.
-"""
+"""What tests of tuning share: an LM whose answers depend on settings, questions, studies."""
 
 import itertools
 import json
@@ -36,9 +34,7 @@ Rule = Callable[[str, int, int, list[str]], bool]
 
 
 def scripted_by(rule: Rule) -> Callable[[dict[str, Any]], str]:
-    """A reply that is right when the rule says so; who is wrong says something else than the
-    others.
-    """
+    """A reply that is right when the rule says so; all who are wrong say different things."""
 
     def reply(body: dict[str, Any]) -> str:
         text = "\n".join(message["content"] for message in body["messages"])
@@ -72,9 +68,7 @@ def critic_first(role: str, round: int, number: int, before: list[str]) -> bool:
 
 
 def second_thoughts(role: str, round: int, number: int, before: list[str]) -> bool:
-    """The reasoner is right on 1 of 4 questions in round 1, on 9 of 10 in round 2, and on 1 of 2
-    later.
-    """
+    """The reasoner is right on 1 of 4 questions, on 9 of 10 in round 2, on 1 of 2 later."""
     if role != "reasoner":
         return False
     return (number % 4 == 0, number % 10 != 0, number % 2 == 0)[min(round, 3) - 1]
@@ -95,13 +89,8 @@ ORDERS = {
 
 def study_at(url: str, out: Path, **options: Any) -> Any:
     """The study over orders that tests kill and resume."""
-    given: dict[str, Any] = {
-        "trials": 8,
-        "lm": lm_at(url),
-        "out": out,
-        "tracking": False,
-        "concurrency": 4,
-    }
+    given: dict[str, Any] = {"trials": 8, "lm": lm_at(url), "out": out}
+    given |= {"tracking": False, "concurrency": 4}
     return fm.tune(ORDERS, questions(0, 20), questions(20, 30), **{**given, **options})
 
 
@@ -118,25 +107,19 @@ def killed_at(owner: Any, name: str, count: int) -> None:
 
 
 def settings_of(study: Any) -> list[Any]:
-    """Every place and replayed setting with its scores: what a study must agree in however it was
-    stopped.
-    """
-    found = [
-        [entry.place, entry.state, entry.setting, entry.scores, entry.told_by]
-        for entry in study.trials
-        if entry.state != "given back"
-    ]
+    """Every place and replayed setting with its scores: equal however a study was stopped."""
+    names = ("place", "state", "setting", "scores", "told_by")
+    kept = [entry for entry in study.trials if entry.state != "given back"]
+    found = [[getattr(entry, name) for name in names] for entry in kept]
     return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))
 
 
 def without_numbers(study: Any, name: str) -> Any:
-    """A part of a report without Optuna's numbers of trials, which count those given back, and
-    without its clock.
-    """
+    """A part of a report without its clock and Optuna's numbers, which count those given back."""
     text = json.dumps(getattr(study.report, name))
-    return json.loads(
-        text,
-        object_hook=lambda found: {
-            key: value for key, value in found.items() if key not in ("trial", "began", "ended")
-        },
-    )
+
+    def kept(found: dict[str, Any]) -> dict[str, Any]:
+        dropped = ("trial", "began", "ended")
+        return {key: value for key, value in found.items() if key not in dropped}
+
+    return json.loads(text, object_hook=kept)

@@ -1,6 +1,4 @@
-"""What the children of tests find imported already: the warm process imports this once, then forks
-them. The few that need networks import PyTorch themselves.
-"""
+"""What the children of tests find imported: the warm process imports it once, then forks."""
 
 import gc
 import os

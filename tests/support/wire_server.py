@@ -22,9 +22,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Server:
-    """Answers requests with what `answer` gives: status, headers, and the bytes of the body;
-    raw bytes and a closed connection; or nothing at all (None).
-    """
+    """Answers with (status, headers, body), raw bytes and a closed connection, or None."""
 
     def __init__(self, answer: Any) -> None:
         self.bodies: list[bytes] = []

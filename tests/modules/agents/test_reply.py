@@ -1,6 +1,4 @@
-"""Reading a reply that is not in the form asked for: other cases, headings, prose around an
-object.
-"""
+"""Reading a reply in another form than asked for: cases, headings, prose around an object."""
 
 from typing import Any
 
@@ -60,9 +58,7 @@ def test_an_answer_within_which_a_reply_ends_is_missing(text: str, answer: str) 
     assert parse_reply(Simple, text, CHAT)["answer"] == answer
 
 
-def test_the_beginning_of_a_short_answer_is_none_and_that_of_a_long_one_is_kept(
-    scripted: ScriptedServer,
-) -> None:
+def test_the_beginning_of_a_long_answer_alone_is_kept(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: '{"answer": "New'
     program = fm.SingleAgent("simple")
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url, api_key="k"))

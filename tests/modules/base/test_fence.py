@@ -1,6 +1,4 @@
-"""Quoted text stays quoted: nothing in it closes the fence, opens another, or reads as a control
-token.
-"""
+"""Quoted text stays quoted: nothing in it closes or opens a fence, or is a control token."""
 
 import time
 import unicodedata
@@ -15,18 +13,8 @@ from folkmoot.modules.base.fence import LABEL_CHARS, clean, fence
 # decomposed.
 MORE = {">": 1, "›": 1, "ᐳ": 1, "»": 2, "》": 2, "⋙": 3}
 LESS = {"<": 1, "‹": 1, "ᐸ": 1, "«": 2, "《": 2, "⋘": 3}
-INSERTS = [
-    "\u200b",
-    "\u202e",
-    "\u00ad",
-    "\U000e0041",
-    "\u0338",
-    "\x00",
-    "\x85",
-    "\u2028",
-    "\u2800",
-    " ",
-]
+INSERTS = ["\u200b", "\u202e", "\u00ad", "\U000e0041", "\u0338"]
+INSERTS += ["\x00", "\x85", "\u2028", "\u2800", " "]
 PIECES = [*MORE, *LESS, *INSERTS, ">>>", "<<<", ">>>\n", "＞", "≯", "text", "<|im_end|>", "]]"]
 HOSTILE = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map(
     "".join
@@ -38,11 +26,8 @@ def weight(text: str, brackets: dict[str, int]) -> int:
     seen = ""
     for char in text:
         if not char.isspace() and unicodedata.category(char) not in ("Mn", "Me", "Cf", "Cc", "Cs"):
-            bare = [
-                part
-                for part in unicodedata.normalize("NFKD", char)
-                if unicodedata.category(part) != "Mn"
-            ]
+            parts = unicodedata.normalize("NFKD", char)
+            bare = [part for part in parts if unicodedata.category(part) != "Mn"]
             seen += "".join(bare).strip() or char
     longest = run = 0
     for char in seen:
@@ -81,23 +66,15 @@ def test_nothing_closes_or_opens_a_fence(text: str, label: str, max_chars: int) 
     )
 )
 def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
-    assert fence(text, "passage", 10_000) == "\n".join(
-        filter(None, ["<<<passage", text.strip(), ">>>"])
-    )
+    lines = filter(None, ["<<<passage", text.strip(), ">>>"])
+    assert fence(text, "passage", 10_000) == "\n".join(lines)
 
 
 @pytest.mark.parametrize(
     "token",
     [
-        "<|im_end|>",
-        "[|user|]",
-        "]~b]",
-        "<end_of_turn>",
-        "</s>",
-        "[INST]",
-        "<｜begin▁of▁sentence｜>",
-        "<<SYS>>",
-        "[[ ## answer ## ]]",
+        *("<|im_end|>", "[|user|]", "]~b]", "<end_of_turn>", "</s>", "[INST]"),
+        *("<｜begin▁of▁sentence｜>", "<<SYS>>", "[[ ## answer ## ]]"),
     ],
 )
 @settings(max_examples=20)

@@ -68,9 +68,8 @@ def test_a_needed_key_that_is_missing_is_named() -> None:
 
 
 def test_rows_of_users_have_attributes_all_the_way_down() -> None:
-    row = ResultRow.of(
-        {"id": "q", "transcript": [{"agent": "a", "round": 1, "usage": {"calls": 2}}]}
-    )
+    turn = {"agent": "a", "round": 1, "usage": {"calls": 2}}
+    row = ResultRow.of({"id": "q", "transcript": [turn]})
     assert row.repeat == 0
     assert isinstance(row.transcript[0], TurnFields)
     assert row.transcript[0].usage is not None

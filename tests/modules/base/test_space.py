@@ -1,6 +1,4 @@
-"""Search spaces: points, conditions, how protocols declare them, and how a YAML file
-changes them.
-"""
+"""Search spaces: points, conditions, how protocols declare them and YAML files change them."""
 
 from pathlib import Path
 from typing import Any
@@ -29,11 +27,8 @@ def test_every_json_value_is_kept_by_a_distribution(value: Any) -> None:
 def test_lists_of_items() -> None:
     assert options(lists("ab", 1, 2).made()) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
     assert options(lists("ab", 2, 2, ordered=False).made()) == [["a", "b"]]
-    assert options(lists("ab", 2, 2, ordered=False, repeated=True).made()) == [
-        ["a", "a"],
-        ["a", "b"],
-        ["b", "b"],
-    ]
+    found = options(lists("ab", 2, 2, ordered=False, repeated=True).made())
+    assert found == [["a", "a"], ["a", "b"], ["b", "b"]]
     assert len(options(lists("ab", 2, 3, repeated=True).made()) or ()) == 4 + 8
     with pytest.raises(ValueError, match="too many"):
         lists(range(20), 10)
@@ -100,23 +95,14 @@ lms:
 
 def test_several_programs_and_a_saved_one(tmp_path: Path) -> None:
     fm.SingleAgent("cot").save(tmp_path / "saved")
-    space = space_of(
-        write(
-            tmp_path,
-            f"programs: [single:cot, {{program: deliberation, max_rounds: 1}}, "
-            f"{tmp_path / 'saved'}]",
-        )
-    )
+    talk = "{program: deliberation, max_rounds: 1}"
+    space = space_of(write(tmp_path, f"programs: [single:cot, {talk}, {tmp_path / 'saved'}]"))
     cells = grid(space.point)
-    assert {cell["program"] for cell in cells} == {
-        "single",
-        "deliberation",
-        str(tmp_path / "saved"),
-    }
+    programs = {"single", "deliberation", str(tmp_path / "saved")}
+    assert {cell["program"] for cell in cells} == programs
     assert not any(name.startswith("deliberation/") for name in cells[0])
-    assert [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])] == [
-        "SingleAgent"
-    ] * 2
+    made = [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])]
+    assert made == ["SingleAgent"] * 2
 
 
 def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:

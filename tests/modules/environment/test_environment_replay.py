@@ -1,6 +1,4 @@
-"""Recorded environments: the same observations again, whole lines only, one truth for several
-processes.
-"""
+"""Recorded environments: the same observations again, whole lines only, for all processes."""
 
 import asyncio
 import multiprocessing
@@ -140,16 +138,14 @@ def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="cannot be opened"):
         RecordingEnvironment(Counting(), tmp_path)
     RecordingEnvironment(Counting(), tmp_path / "counting.jsonl")
-    with pytest.raises(
-        UserError, match=r"counting\.jsonl is the record of another environment \(counting\)"
-    ):
+    other = r"counting\.jsonl is the record of another environment \(counting\)"
+    with pytest.raises(UserError, match=other):
         RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
 
 
 def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
-    recording = RecordingEnvironment(
-        CorpusEnvironment([{"title": "A", "text": "word " * 400}]), record
-    )
+    corpus = CorpusEnvironment([{"title": "A", "text": "word " * 400}])
+    recording = RecordingEnvironment(corpus, record)
     run(recording.fetch("A"))
     run(recording.fetch("a"))
     # The limit must be gone before pytest writes again: its own output may be a longer file.

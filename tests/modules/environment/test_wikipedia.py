@@ -32,13 +32,8 @@ DOCUMENTS = [
     {"title": "File:Ada.jpg", "text": "A picture of Ada Lovelace with the engine."},
     {"title": "Empty", "text": ""},
 ]
-LISTED = [
-    "Freddie Mercury",
-    "Mercury (planet)",
-    "Mercury Records",
-    "Mercury (unwritten)",
-    "File:Ada.jpg",
-]
+LISTED = ["Freddie Mercury", "Mercury (planet)", "Mercury Records"]
+LISTED += ["Mercury (unwritten)", "File:Ada.jpg"]
 
 
 @pytest.fixture
@@ -55,9 +50,8 @@ def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
     async def work() -> None:
         session = wiki(server).open()
         page = await session.search("ada Lovelace")
-        assert page.text.startswith(
-            "Ada Lovelace was a mathematician. She wrote about the engine. Life"
-        )
+        first = "Ada Lovelace was a mathematician. She wrote about the engine. Life"
+        assert page.text.startswith(first)
         assert (page.title, page.source) == ("Ada Lovelace", f"{server.host} revision 7")
         assert (await session.lookup("babbage")).text == "(Result 1 / 1) She met Babbage."
 
@@ -82,9 +76,8 @@ def test_a_disambiguation_is_no_page_and_lists_what_it_could_mean(server: MediaW
         for title in await environment.closest("Mercury", 50):
             assert await environment.fetch(title) is not None
         shown = await environment.open().search("Mercury")
-        assert shown.text == (
-            "(No page: Mercury) Closest: Mercury (planet); Mercury Records; Freddie Mercury"
-        )
+        closest = "Mercury (planet); Mercury Records; Freddie Mercury"
+        assert shown.text == f"(No page: Mercury) Closest: {closest}"
         assert shown.source == f"wikipedia:{server.host}"
 
     run(work())
@@ -94,14 +87,10 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
     async def work() -> None:
         environment = wiki(server)
         assert await environment.closest("analytical engine", 5) == ["Charles Babbage"]
-        assert await environment.closest("Who designed the engine for the Sun?", 3) == [
-            "Charles Babbage",
-            "Ada Lovelace",
-            "Mercury (planet)",
-        ]
-        assert await environment.closest("Who designed the engine for the Sun?", 1) == [
-            "Charles Babbage"
-        ]
+        found = await environment.closest("Who designed the engine for the Sun?", 3)
+        assert found == ["Charles Babbage", "Ada Lovelace", "Mercury (planet)"]
+        asked = "Who designed the engine for the Sun?"
+        assert await environment.closest(asked, 1) == ["Charles Babbage"]
         assert await environment.closest("picture", 5) == []  # only a file's page has it
         assert await environment.closest("qqqq wwww", 5) == []
         assert await environment.closest("?!", 5) == await environment.closest("engine", 0) == []
@@ -112,27 +101,16 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
 @pytest.mark.parametrize(
     "title",
     [
-        "Ada Lovelace|Charles Babbage",
-        "",
-        "#Life",
-        "[[Ada Lovelace]]",
-        "{{Ada}}",
-        "é" * 128,
-        "de:Ada Lovelace",
-        "File:Ada.jpg",
-        "Secret",
-        "Nobody",
-        "Empty",
+        *("Ada Lovelace|Charles Babbage", "", "#Life", "[[Ada Lovelace]]", "{{Ada}}", "é" * 128),
+        *("de:Ada Lovelace", "File:Ada.jpg", "Secret", "Nobody", "Empty"),
         "&action=edit&titles=Ada Lovelace",
     ],
 )
 def test_no_article_is_no_page_and_changes_no_request(server: MediaWikiServer, title: str) -> None:
     assert run(wiki(server).fetch(title)) is None
     for query in server.log:
-        assert set(query) == {
-            *("action", "format", "formatversion", "maxlag", "titles"),
-            *("prop", "explaintext", "exsectionformat", "exlimit", "ppprop", "redirects"),
-        }
+        words = "action format formatversion maxlag titles prop explaintext exsectionformat exlimit"
+        assert set(query) == {*words.split(), "ppprop", "redirects"}
         assert "|" not in query["titles"]
 
 
@@ -167,9 +145,8 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
 )
 def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None:
     server.faults = [fault, fault]
-    assert run(wiki(server).fetch("Café")) == Page(
-        "Café", "A place for coffee.", f"{server.host} revision 7"
-    )
+    cafe = Page("Café", "A place for coffee.", f"{server.host} revision 7")
+    assert run(wiki(server).fetch("Café")) == cafe
     assert len(server.log) == 3
 
 

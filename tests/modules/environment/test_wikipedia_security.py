@@ -1,6 +1,4 @@
-"""What the Wikipedia client must never do: reach another host, a private address, or swallow a
-bomb.
-"""
+"""What the Wikipedia client must never do: reach other hosts, private addresses, or a bomb."""
 
 import resource
 import socket
@@ -44,17 +42,12 @@ class Answers(AbstractResolver):
     ) -> list[ResolveResult]:
         self.asked.append(host)
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in found
-        ]
+        made: list[ResolveResult] = []
+        for address in found:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            place: Any = {"hostname": host, "host": address, "port": port, "family": family}
+            made.append(ResolveResult(proto=0, flags=socket.AI_NUMERICHOST, **place))
+        return made
 
     async def close(self) -> None:
         pass
@@ -122,11 +115,8 @@ def test_no_private_reserved_or_odd_address_is_public(address: str, public: bool
 
 @given(st.ip_addresses(v=4))
 def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -> None:
-    for form in (
-        f"::ffff:{address}",
-        f"64:ff9b::{address}",
-        f"2002:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::",
-    ):
+    mapped = f"2002:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::"
+    for form in (f"::ffff:{address}", f"64:ff9b::{address}", mapped):
         assert is_public(form) == is_public(str(address))
     assert not is_public(f"::{address}")
 
@@ -159,9 +149,7 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
 
 
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One loopback address plays the public one: the name first leads there, then to the private
-    one.
-    """
+    """A loopback address plays the public one: the name leads there, then to the private one."""
     monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.2")
     with listening("127.0.0.2") as (port, public), listening("127.0.0.1", port) as (_, private):
         for answers in (
@@ -215,9 +203,8 @@ def test_nothing_of_the_environment_or_of_cookies_is_sent(
     monkeypatch.setenv("NETRC", str(netrc))
     with listening("127.0.0.1") as (port, callers):
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        server.faults = [
-            body(b'{"query": {"pages": [{"missing": true}]}}', Set_Cookie="a=b; Path=/")
-        ]
+        missing = b'{"query": {"pages": [{"missing": true}]}}'
+        server.faults = [body(missing, Set_Cookie="a=b; Path=/")]
         environment = wiki(server)
 
         async def work() -> None:

@@ -8,9 +8,8 @@ from hypothesis.extra import numpy as npst
 
 from folkmoot.modules.network.graph import Limits, evolve, small_world
 
-LIMITS = st.tuples(st.integers(1, 6), st.integers(0, 4)).map(
-    lambda two: Limits(two[0], two[0] + two[1])
-)
+PAIRS = st.tuples(st.integers(1, 6), st.integers(0, 4))
+LIMITS = PAIRS.map(lambda two: Limits(two[0], two[0] + two[1]))
 
 
 def graph(n: int, *edges: tuple[int, int]) -> npt.NDArray[np.bool_]:

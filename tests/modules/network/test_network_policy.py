@@ -1,6 +1,4 @@
-"""Policies: one layer for all agents beside PyTorch Geometric's own, their weights, and what
-attention sees.
-"""
+"""Policies: one layer for all agents beside PyTorch Geometric's own, weights, attention."""
 
 import itertools
 
@@ -24,9 +22,7 @@ def config(**settings: object) -> PolicyConfig:
 
 
 def group(n: int, seed: int = 0, isolated: int | None = None) -> AgentGraph:
-    """A small world with trust that differs by direction, and at will an agent nobody is connected
-    to.
-    """
+    """A small world where trust differs by direction; at will an agent is connected to nobody."""
     rng = np.random.default_rng(seed)
     edges = small_world(n, 4, 0.3, Limits(), seed)
     if isolated is not None:
@@ -90,9 +86,7 @@ def stacked(groups: list[AgentGraph]) -> AgentGraph:
     list(itertools.product(["question", "question+standing"], [True, False])),
 )
 @pytest.mark.parametrize(("n", "isolated"), [(1, None), (2, None), (7, 2)])
-def test_logits_are_those_of_gatconv(
-    features: str, trust_edges: bool, n: int, isolated: int | None
-) -> None:
+def test_logits_of_gatconv(features: str, trust_edges: bool, n: int, isolated: int | None) -> None:
     policies = lively(Policies(config(features=features, trust_edges=trust_edges), n, seed=1))
     questions, groups = asked(4), [group(n, seed, isolated) for seed in range(4)]
     together = policies(questions, stacked(groups))

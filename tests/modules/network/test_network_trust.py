@@ -28,20 +28,12 @@ def run(rounds: list[list[bool]], rates: TrustRates = RATES) -> npt.NDArray[np.f
 
 
 def test_one_question_by_hand() -> None:
-    # Agents 0 and 1 right, 2 and 3 wrong, all from 0.5:
-    # both right 0.5 + 0.09 (1 - 0.5) / (1 - 0.1) = 0.55; one 0.5 - 0.02 = 0.48; neither 0.5 - 0.05
-    # = 0.45.
+    # Agents 0 and 1 right, 2 and 3 wrong, all from 0.5: both right 0.5 + 0.09 (1 - 0.5) / (1 - 0.1)
+    # = 0.55; one 0.5 - 0.02 = 0.48; neither 0.5 - 0.05 = 0.45.
     trust = update_trust(initial_trust(4), np.array([True, True, False, False]), RATES)
-    assert trust == pytest.approx(
-        np.array(
-            [
-                [0, 0.55, 0.48, 0.48],
-                [0.55, 0, 0.48, 0.48],
-                [0.48, 0.48, 0, 0.45],
-                [0.48, 0.48, 0.45, 0],
-            ]
-        )
-    )
+    first = [[0, 0.55, 0.48, 0.48], [0.55, 0, 0.48, 0.48]]
+    rows = [*first, [0.48, 0.48, 0, 0.45], [0.48, 0.48, 0.45, 0]]
+    assert trust == pytest.approx(np.array(rows))
     # The gain shrinks as trust grows: 0.55 + 0.09 (0.45 / 0.9) = 0.595.
     assert update_trust(trust, np.array([True] * 4), RATES)[0, 1] == pytest.approx(0.595)
 

@@ -18,9 +18,7 @@ TABLES = st.tuples(st.integers(0, 5), st.integers(1, 5)).flatmap(
 
 
 def table(seed: int, questions: int, *skills: float, options: int = 4) -> Ints:
-    """Answers of agents with these chances to give answer 0, the right one; errors spread
-    evenly.
-    """
+    """Answers of agents with these chances of the right answer, 0; errors spread evenly."""
     rng = np.random.default_rng(seed)
     wrong = rng.integers(1, options, (questions, len(skills)))
     return np.where(rng.random(wrong.shape) < skills, 0, wrong)
@@ -33,15 +31,13 @@ def test_expected_votes_by_hand() -> None:
     assert tied.tolist() == [False, True, True, False, False, False]
     # Weights: 0.1 + 0.2 against 0.3 is a tie; one row of weights a question.
     answers = np.array([[0, 0, 1], [0, 0, 1]])
-    right, tied = expected_votes(
-        answers, answers == 0, np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.4]])
-    )
+    votes = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.4]])
+    right, tied = expected_votes(answers, answers == 0, votes)
     assert right.tolist() == [0.5, 0]
     assert tied.tolist() == [True, False]
     # Negative weights: the lesser evil.
-    assert expected_votes(
-        np.array([[0, 1]]), np.array([[True, False]]), np.array([-1.0, -2])
-    ).right == [1]
+    said, right = np.array([[0, 1]]), np.array([[True, False]])
+    assert expected_votes(said, right, np.array([-1.0, -2])).right == [1]
 
 
 @settings(deadline=None)
@@ -66,9 +62,8 @@ def test_conditional_weights_know_who_knows_what() -> None:
     # Each of two kinds of question has one agent who knows; no fixed weights can tell.
     kind = np.arange(400) % 2
     embeddings = np.eye(2)[kind] + np.random.default_rng(0).normal(0, 0.1, (400, 2))
-    answers = np.where(
-        kind[:, None] == 0, table(2, 400, 0.9, 0.3, 0.3), table(3, 400, 0.3, 0.9, 0.3)
-    )
+    first, second = table(2, 400, 0.9, 0.3, 0.3), table(3, 400, 0.3, 0.9, 0.3)
+    answers = np.where(kind[:, None] == 0, first, second)
     correct = answers == 0
     model = fit_conditional(embeddings[:200], answers[:200], correct[:200])
     weights = np.stack([model.at(one) for one in embeddings[200:]])
@@ -76,9 +71,8 @@ def test_conditional_weights_know_who_knows_what() -> None:
     assert model.at(embeddings[:200].mean(axis=0)) == pytest.approx(model.base)
     assert (weights[:, 0] > weights[:, 1]).tolist() == (kind[200:] == 0).tolist()
     chosen = expected_votes(answers[200:], correct[200:], weights).right.mean()
-    fixed = expected_votes(
-        answers[200:], correct[200:], logit_weights(answers[:200], correct[:200])
-    ).right.mean()
+    learned = logit_weights(answers[:200], correct[:200])
+    fixed = expected_votes(answers[200:], correct[200:], learned).right.mean()
     assert chosen > fixed + 0.1
     # With slopes that may not move, or embeddings that say nothing, it is `logit_weights`.
     stiff = fit_conditional(embeddings[:200], answers[:200], correct[:200], slope_penalty=1e9)

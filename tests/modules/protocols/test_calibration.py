@@ -23,21 +23,15 @@ TEAM = {"prompts": {"simple": "Answer for the team.", "cot": "Answer for the tea
 
 
 def question(number: int) -> fm.Question:
-    return fm.Question(
-        id=f"q{number}",
-        question=f"Is it number {number}",
-        choices={"A": "a", "B": "b", "C": "c"},
-        answer="A",
-    )
+    known: Any = {"choices": {"A": "a", "B": "b", "C": "c"}, "answer": "A"}
+    return fm.Question(id=f"q{number}", question=f"Is it number {number}", **known)
 
 
 QUESTIONS = [question(number) for number in range(N)]
 
 
 def reply(body: dict[str, Any]) -> str:
-    """Two members agree on the right answer below number 60, those of the team below 100; from
-    there on they differ, and both are wrong.
-    """
+    """Two members agree rightly below number 60, the team's below 100; then all differ, wrongly."""
     text = " ".join(str(message["content"]) for message in body["messages"])
     number = int(re.findall(r"number (\d+)", text)[-1])
     fields = body["response_format"]["json_schema"]["schema"]["properties"]
@@ -56,10 +50,8 @@ def router(rule: Any = None) -> fm.Router:
 def recorded() -> dict[str, list[Any]]:
     """What both parts say to all questions."""
     parts = {"cheap": router().cheap, "team": router().team}
-    return {
-        name: list(fm.evaluate(part, QUESTIONS, lm=LM, tracking=False).rows)
-        for name, part in parts.items()
-    }
+    given: Any = {"lm": LM, "tracking": False}
+    return {name: list(fm.evaluate(part, QUESTIONS, **given).rows) for name, part in parts.items()}
 
 
 def calibrated(rule: Any = None, **more: Any) -> fm.Router:
@@ -200,9 +192,8 @@ def test_the_page_shows_what_the_benchmark_prints_and_the_mark_is_held() -> None
     if not (data / "mmlu_pro.wide.jsonl").is_file():
         pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
     script = root / "benchmarks" / "handover.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(data)], capture_output=True, text=True, check=True
-    )
+    run = [sys.executable, str(script), str(data)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
     table = done.stdout.splitlines()[:-1]  # the last line is how long it took
     assert "\n".join(table) in (root / "docs" / "handover.md").read_text()
     shares = {tuple(line.split()[:2]): line.split()[2:] for line in table[1:]}

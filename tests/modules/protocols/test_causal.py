@@ -1,6 +1,4 @@
-"""Causal consistency, clause by clause, against what really went over the wire and a slow second
-reading.
-"""
+"""Causal consistency, clause by clause, against what was sent and a slow second reading."""
 
 import asyncio
 import itertools
@@ -42,9 +40,8 @@ def is_evaluator(body: Mapping[str, Any]) -> bool:
 
 def quoted(body: dict[str, Any], title: str) -> str | None:
     """What stands in the fence of that title."""
-    quote = re.search(
-        rf"^<<<{re.escape(title)}\n(.*?)^>>>$", text_of(body), re.MULTILINE | re.DOTALL
-    )
+    inside = rf"^<<<{re.escape(title)}\n(.*?)^>>>$"
+    quote = re.search(inside, text_of(body), re.MULTILINE | re.DOTALL)
     return quote and quote[1].strip()
 
 
@@ -91,15 +88,11 @@ def play(
     """One question through a program whose seats say what is scripted."""
     script = scripted.reply = Script(answers, verdicts)
     program = fm.CausalConsistency(len(answers), evaluators, **more)
-    program.assign(
-        {
-            name: fm.lm(
-                f"openai/{name[0]}{name.rpartition('.')[2] if '.' in name else 0}",
-                api_base=scripted.url,
-            )
-            for name in program.seats()
-        }
-    )
+    lms = {}
+    for name in program.seats():
+        number = name.rpartition(".")[2] if "." in name else 0
+        lms[name] = fm.lm(f"openai/{name[0]}{number}", api_base=scripted.url)
+    program.assign(lms)
     scripted.requests.clear()
     return program(**task), script
 
@@ -110,9 +103,8 @@ def outcome(prediction: Any) -> tuple[Any, ...]:
 
 def test_without_a_majority_the_top_answers_are_examined_at_the_same_time(scripted: Any) -> None:
     scripted.delay = 0.1
-    prediction, script = play(
-        scripted, ["A", "B", "C"], dict.fromkeys("ABC", "C"), evaluators=2, n=3
-    )
+    verdicts = dict.fromkeys("ABC", "C")
+    prediction, script = play(scripted, ["A", "B", "C"], verdicts, evaluators=2, n=3)
     assert outcome(prediction) == ("C", "evaluators", 1, 1)
     assert sorted(str(examined) for _, examined, _ in script.evaluations()) == ["A", "B", "C"]
     assert Counter(seat for seat, *_ in script.evaluations()) == {"e0": 2, "e1": 1}
@@ -212,9 +204,7 @@ def share(answers: Sequence[str | None], key: str) -> Fraction:
 def one_round(
     rounds: Sequence[Any], d: int, evaluators: int, th0: Fraction, th1: Fraction, n: int, d_max: int
 ) -> set[tuple[str | None, str, int, int]]:
-    """All outcomes that ONE_ROUND(…, d) can have: answer, how it was decided, rounds, evaluations
-    in all.
-    """
+    """All outcomes of ONE_ROUND(…, d): answer, how it was decided, rounds, evaluations in all."""
     answers, verdicts = rounds[d - 1]
     found: set[tuple[str | None, str, int, int]] = set()
 
@@ -259,18 +249,12 @@ shares = st.sampled_from([Fraction(part, 12) for part in range(13)])
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, Any]:
     reasoners, d_max = draw(st.integers(1, 6)), draw(st.integers(1, 4))
-    rounds = st.tuples(
-        st.lists(spelled, min_size=reasoners, max_size=reasoners),
-        st.fixed_dictionaries(dict.fromkeys(KEYS, spelled)),
-    )
-    return {
-        "rounds": draw(st.lists(rounds, min_size=d_max, max_size=d_max)),
-        "evaluators": draw(st.integers(0, 3)),
-        "th0": draw(shares),
-        "th1": draw(shares),
-        "n": draw(st.integers(1, 5)),
-        "d_max": d_max,
-    }
+    solutions = st.lists(spelled, min_size=reasoners, max_size=reasoners)
+    rounds = st.tuples(solutions, st.fixed_dictionaries(dict.fromkeys(KEYS, spelled)))
+    rows = draw(st.lists(rounds, min_size=d_max, max_size=d_max))
+    evaluators, n = draw(st.integers(0, 3)), draw(st.integers(1, 5))
+    shown = {"th0": draw(shares), "th1": draw(shares), "n": n, "d_max": d_max}
+    return {"rounds": rows, "evaluators": evaluators, **shown}
 
 
 @given(tables(), st.integers(0, 2**32))
@@ -310,24 +294,20 @@ def ready(scripted: Any, lm: Mapping[str, Any] | None = None, *counts: int, **se
 
 def overturning(body: dict[str, Any]) -> str:
     """Reasoners say A and evaluators something else."""
-    return json.dumps(
-        {**dict.fromkeys(fields_of(body), "so"), "answer": "B" if is_evaluator(body) else "A"}
-    )
+    answer = "B" if is_evaluator(body) else "A"
+    return json.dumps({**dict.fromkeys(fields_of(body), "so"), "answer": answer})
 
 
 def test_temperature_and_top_p_are_the_papers_unless_given(scripted: Any) -> None:
     ready(scripted)(**CHOICE)
-    ready(scripted, None, 1, 1, sampling={"temperature": 0.9, "max_tokens": 77})(
-        question="Which?", choices=CHOICES
-    )
-    ready(scripted, None, 1, 0, sampling={"temperature": None, "top_p": None})(
-        question="What?", choices=CHOICES
-    )
+    warm = ready(scripted, None, 1, 1, sampling={"temperature": 0.9, "max_tokens": 77})
+    warm(question="Which?", choices=CHOICES)
+    unset = ready(scripted, None, 1, 0, sampling={"temperature": None, "top_p": None})
+    unset(question="What?", choices=CHOICES)
     *own, last = scripted.bodies
     assert {(body["temperature"], body["top_p"]) for body in own[:3]} == {(0.5, 0.4)}
-    assert [(body["temperature"], body["top_p"], body["max_tokens"]) for body in own[3:]] == [
-        (0.9, 0.4, 77)
-    ] * 2
+    given = [(body["temperature"], body["top_p"], body["max_tokens"]) for body in own[3:]]
+    assert given == [(0.9, 0.4, 77)] * 2
     assert "temperature" not in last
     assert "top_p" not in last
 
@@ -346,9 +326,7 @@ def test_every_turn_is_a_sample_of_its_own(scripted: Any) -> None:
 
 
 def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
-    """The request of a reasoner (False) and of an evaluator (True), told apart by the quoted
-    solution.
-    """
+    """The request of a reasoner (False) and of an evaluator (True), told by the quoted solution."""
     scripted.requests.clear()
     ready(scripted, None, 1, 1, **settings)(**CHOICE)
     reasoner, evaluator = scripted.bodies
@@ -364,12 +342,10 @@ def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, pa
     field = {**REASONER_PARTS, **EVALUATOR_PARTS}[part]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         dropped = [field] if part in parts else []
-        assert fields_of(less[role]) == [
-            name for name in fields_of(whole[role]) if name not in dropped
-        ]
-        assert (f'"{field}"' in text_of(less[role])) == (
-            f'"{field}"' in text_of(whole[role]) and not dropped
-        )
+        kept = [name for name in fields_of(whole[role]) if name not in dropped]
+        assert fields_of(less[role]) == kept
+        named = f'"{field}"' in text_of(whole[role]) and not dropped
+        assert (f'"{field}"' in text_of(less[role])) == named
         if not dropped and role is False:
             assert less[role] == whole[role]
     assert (quoted(less[True], COUNTERFACTUAL) is None) == (part == "counterfactual")
@@ -382,36 +358,30 @@ def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str)
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         _, shown, reply, _ = requests[role]["messages"]
         assert worked.question.split("\n")[0] in shown["content"]
-        assert json.loads(reply["content"]) == {
-            **{field: worked.fields[field] for field in parts.values()},
-            "answer": worked.answer,
-        }
+        fields = {field: worked.fields[field] for field in parts.values()}
+        assert json.loads(reply["content"]) == {**fields, "answer": worked.answer}
     solution = quoted({"messages": requests[True]["messages"][:2]}, SOLUTION)
     assert solution is not None
     assert all(worked.fields[field] in solution for field in REASONER_PARTS.values())
     assert last_answer(solution) == worked.answer
-    assert (
-        last_answer(quoted({"messages": requests[True]["messages"][:2]}, COUNTERFACTUAL))
-        == worked.other
-    )
+    seen = quoted({"messages": requests[True]["messages"][:2]}, COUNTERFACTUAL)
+    assert last_answer(seen) == worked.other
 
 
 def test_an_optimizer_replaces_the_demonstration(scripted: Any) -> None:
     questions = [question for question in sample_questions() if question.kind == "choice"]
     scripted.reply = agreeing(questions)
     program = ready(scripted, None, 2, 1, demonstration="scienceqa")
-    optimizer = dspy.BootstrapFewShot(
-        metric=lambda gold, said, trace=None: said.answer == gold.answer,
-        max_bootstrapped_demos=2,
-        max_labeled_demos=0,
-    )
+
+    def right(gold: Any, said: Any, trace: Any = None) -> bool:
+        return bool(said.answer == gold.answer)
+
+    optimizer = dspy.BootstrapFewShot(right, max_bootstrapped_demos=2, max_labeled_demos=0)
     compiled = optimizer.compile(program, trainset=questions)
     for seat in compiled.seats().values():
         assert seat.predict.demos
-        assert all(
-            demo["question"] != worked_examples()["scienceqa"].question
-            for demo in seat.predict.demos
-        )
+        ours = worked_examples()["scienceqa"].question
+        assert all(demo["question"] != ours for demo in seat.predict.demos)
     taught = compiled.seats()["evaluator"].predict.demos[0]
     assert [note["title"] for note in taught["notes"]] == [SOLUTION, COUNTERFACTUAL]
     assert all(len(seat.predict.demos) == 1 for seat in program.seats().values())

@@ -45,18 +45,15 @@ class Debate(fm.Declared, name="debate"):
     async def solve(self, task: fm.Task) -> dspy.Prediction:
         turns: list[fm.Turn] = []
         for round in range(1, self.max_rounds + 1):
-            said = await fm.together(
-                speaker.ask(task, round=round, discussion=turns) for speaker in self.speakers
-            )
+            heard = {"round": round, "discussion": turns}
+            said = await fm.together(speaker.ask(task, **heard) for speaker in self.speakers)
             turns += said
             if fm.all_agree([turn.answer for turn in said], task.kind):
-                return fm.prediction_of(
-                    task, said[0].answer, "agreement", turns, rounds=round, consensus_round=round
-                )
+                ended = {"rounds": round, "consensus_round": round}
+                return fm.prediction_of(task, said[0].answer, "agreement", turns, **ended)
         verdict = await self.moderator.ask(task, round=round, discussion=turns)
-        prediction = fm.prediction_of(
-            task, verdict.answer, "moderator", [*turns, verdict], rounds=round
-        )
+        heard = [*turns, verdict]
+        prediction = fm.prediction_of(task, verdict.answer, "moderator", heard, rounds=round)
         prediction["sure"] = verdict.outputs["sure"]
         return prediction
 
@@ -86,13 +83,8 @@ def test_all_that_a_protocol_needs_follows_from_seat() -> None:
     assert parameters[1:3] == ["debaters", "max_rounds"]
     assert {"lms", "sampling", "prompts", "prompt_layout"} < set(parameters)
     program = Debate(3, sampling={"temperature": 0.5}, prompt_layout="role_first")
-    assert program.describe() == {
-        "program": "debate",
-        "prompt_layout": "role_first",
-        "debaters": 3,
-        "max_rounds": 3,
-        "sampling": {"temperature": 0.5},
-    }
+    asked = {"debaters": 3, "max_rounds": 3, "sampling": {"temperature": 0.5}}
+    assert program.describe() == {"program": "debate", "prompt_layout": "role_first", **asked}
     assert list(Debate.protocol.space) == ["debaters", "max_rounds", "prompt_layout"]
     assert {seat.predict.config["temperature"] for seat in program.seats().values()} == {0.5}
     assert program.most_turns() == 12  # four seats in three rounds
@@ -154,11 +146,8 @@ def test_the_constructor_itself_may_say_who_takes_part() -> None:
     assert list(Panel.protocol.space) == ["rule", "experts", "prompt_layout"]
     assert Panel.protocol.space["rule"].default == "first"
     # What one seat alone has, and a setting that is as ever, are not described.
-    assert Panel(sampling={"temperature": 0.5}).describe() == {
-        "program": "panel",
-        "experts": 2,
-        "sampling": {"temperature": 0.5},
-    }
+    described = Panel(sampling={"temperature": 0.5}).describe()
+    assert described == {"program": "panel", "experts": 2, "sampling": {"temperature": 0.5}}
     assert Panel(rule="last").describe()["rule"] == "last"
     assert Panel(1, lms={"chair": dspy.LM("openai/x")}).chair.predict.lm.model == "openai/x"
 
@@ -182,11 +171,8 @@ class Relay(fm.Declared, name="relay", holds=("members",)):
 def test_a_protocol_may_hold_programs(tmp_path: Path) -> None:
     relay = Relay([Debate(3), fm.SingleAgent("cot", prompt_layout="role_first")])
     described = relay.describe()
-    assert described == {
-        "program": "relay",
-        "members": [part.describe() for part in relay.members],
-        "most": 2,
-    }
+    members = [part.describe() for part in relay.members]
+    assert described == {"program": "relay", "members": members, "most": 2}
     assert described["members"][1]["prompt_layout"] == "role_first"  # its own
     relay.save(tmp_path)
     loaded = fm.load_program(tmp_path, protocols={"debate": Debate, "relay": Relay})
@@ -247,11 +233,8 @@ def test_turns_have_the_typed_outputs_of_their_signature() -> None:
         return json.dumps(fields[body["model"]])
 
     with ScriptedServer(reply) as server:
-        lms = {
-            "debater 1": model(server, "m0"),
-            "debater 2": model(server, "m1"),
-            "moderator": model(server, "m2"),
-        }
+        lms = {"debater 1": model(server, "m0"), "debater 2": model(server, "m1")}
+        lms["moderator"] = model(server, "m2")
         found = Debate(lms=lms, max_rounds=1)(question="Where?", choices=["bank", "mall"])
     assert (found.answer, found.decided_by, found["sure"]) == ("B", "moderator", "yes")
 

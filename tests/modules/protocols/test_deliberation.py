@@ -28,9 +28,7 @@ def role_of(body: dict[str, Any]) -> str:
 
 
 def script(**answers: list[str]) -> Any:
-    """A reply function: each role gives its answers in turn, with an argument that names role and
-    turn.
-    """
+    """A reply function: each role gives its answers in turn, with an argument that names both."""
     turns: dict[str, int] = {}
 
     def reply(body: dict[str, Any]) -> str:
@@ -53,13 +51,8 @@ def asked(scripted: Any) -> list[str]:
 
 
 def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scripted: Any) -> None:
-    run(
-        scripted,
-        fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2),
-        intuitive=["A"],
-        reasoner=["B"],
-        judge=["C"],
-    )
+    team = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
+    run(scripted, team, intuitive=["A"], reasoner=["B"], judge=["C"])
     said: list[str] = []
     for body in scripted.bodies:
         text = body["messages"][-1]["content"]
@@ -72,12 +65,8 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
         assert len(re.findall(r"argument \d of", text)) == len(said)
         said.append(f"argument {turn} of {role}")
     last = scripted.bodies[-1]["messages"][-1]["content"]
-    assert [(m[0], m[1]) for m in re.findall(r"(\w+), round (\d)", last)] == [
-        ("intuitive", "1"),
-        ("reasoner", "1"),
-        ("intuitive", "2"),
-        ("reasoner", "2"),
-    ]
+    heard = [f"{name} {round}" for name, round in re.findall(r"(\w+), round (\d)", last)]
+    assert heard == ["intuitive 1", "reasoner 1", "intuitive 2", "reasoner 2"]
     assert re.findall(r"^Answer: (\w)$", last, re.MULTILINE) == ["A", "B", "A", "B"]
 
 
@@ -123,13 +112,8 @@ def test_without_consensus_the_tie_break_decides_after_the_last_round(
 
 
 def test_later_turns_share_the_prefix_of_earlier_ones(scripted: Any) -> None:
-    run(
-        scripted,
-        fm.Deliberation(["critic", "intuitive", "reasoner"], tie_break="majority"),
-        critic=["A"],
-        intuitive=["B"],
-        reasoner=["C"],
-    )
+    team = fm.Deliberation(["critic", "intuitive", "reasoner"], tie_break="majority")
+    run(scripted, team, critic=["A"], intuitive=["B"], reasoner=["C"])
     texts = [body["messages"][-1]["content"] for body in scripted.bodies]
     for earlier, later in itertools.pairwise(texts):
         material = earlier[: earlier.rindex("\n\n")]
@@ -143,9 +127,8 @@ def test_replay_gives_what_a_run_with_those_settings_gave(scripted: Any) -> None
     for rounds in (1, 2, 3):
         for rule in ("majority", "strongest:intuitive", "strongest:reasoner"):
             replayed = replay(recorded, max_rounds=rounds, tie_break=rule)
-            real = run(
-                scripted, fm.Deliberation(["intuitive", "reasoner"], rule, rounds), **answers
-            )
+            team = fm.Deliberation(["intuitive", "reasoner"], rule, rounds)
+            real = run(scripted, team, **answers)
             for name in ("answer", "decided_by", "rounds", "consensus_round", "answers"):
                 assert replayed[name] == real[name], (rounds, rule, name)
             calls += 2 * rounds
@@ -172,40 +155,25 @@ def test_options_with_the_same_text_are_one_answer(scripted: Any) -> None:
 
 def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scripted: Any) -> None:
     scripted.delay = 0.1
-    program = fm.Deliberation(
-        ["intuitive", "reasoner"], tie_break="majority", max_rounds=2, opening="blind"
-    )
+    how: Any = {"tie_break": "majority", "max_rounds": 2, "opening": "blind"}
+    program = fm.Deliberation(["intuitive", "reasoner"], **how)
     prediction = run(scripted, program, intuitive=["A"], reasoner=["B"])
     assert scripted.most_at_once == 2
-    seen = {
-        (role_of(body), len(re.findall(r"argument \d of", body["messages"][-1]["content"])))
-        for body in scripted.bodies
-    }
+    asked = [(role_of(body), body["messages"][-1]["content"]) for body in scripted.bodies]
+    seen = {(role, len(re.findall(r"argument \d of", text))) for role, text in asked}
     assert seen == {("intuitive", 0), ("reasoner", 0), ("intuitive", 2), ("reasoner", 3)}
-    assert [turn.get("blind", False) for turn in prediction.transcript] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    blind = [turn.get("blind", False) for turn in prediction.transcript]
+    assert blind == [True, True, False, False]
     assert program.describe()["opening"] == "blind"
 
 
 def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted: Any) -> None:
     roles = ["intuitive", "reasoner"]
-    blind = run(
-        scripted,
-        fm.Deliberation(roles, "majority", 2, opening="blind"),
-        intuitive=["A", "B"],
-        reasoner=["B"],
-    )
+    team = fm.Deliberation(roles, "majority", 2, opening="blind")
+    blind = run(scripted, team, intuitive=["A", "B"], reasoner=["B"])
     short = replay(blind, max_rounds=1, tie_break="majority", opening="blind")
-    shorter = run(
-        scripted,
-        fm.Deliberation(roles, "majority", 1, opening="blind"),
-        intuitive=["A"],
-        reasoner=["B"],
-    )
+    team = fm.Deliberation(roles, "majority", 1, opening="blind")
+    shorter = run(scripted, team, intuitive=["A"], reasoner=["B"])
     assert (short.answer, short.decided_by, short.transcript[0]["blind"]) == ("A", "majority", True)
     assert short.answers == shorter.answers
     assert short.usage["calls"] == shorter.usage["calls"] == 2
@@ -220,20 +188,11 @@ def test_a_vote_instead_of_the_judge_keeps_prompts_roles_and_lms(scripted: Any) 
     """An improved contest asked another program: without the user's roles, prompts and LMs."""
     other = fm.lm("openai/other", api_base=scripted.url)
     mine = {"instruction": "You bake.", "outputs": {"answer": "the answer"}}
-    talk = fm.Deliberation(
-        ["intuitive", "baker"],
-        own_roles={"baker": mine, "judge": mine},
-        prompts={"intuitive": "Be quick."},
-        lms={"baker": other},
-        opening="blind",
-    )
+    own: Any = {"own_roles": {"baker": mine, "judge": mine}, "prompts": {"intuitive": "Be quick."}}
+    talk = fm.Deliberation(["intuitive", "baker"], lms={"baker": other}, opening="blind", **own)
     voted = talk.voted(1)
     roles = {"baker": talk.describe()["own_roles"]["baker"]}
-    assert voted.describe() == {
-        **talk.describe(),
-        "own_roles": roles,
-        "tie_break": "majority",
-        "max_rounds": 1,
-    }
+    changed = {"own_roles": roles, "tie_break": "majority", "max_rounds": 1}
+    assert voted.describe() == {**talk.describe(), **changed}
     assert list(voted.seats()) == ["intuitive", "baker"]
     assert voted.seats()["baker"].predict.lm.model == other.model

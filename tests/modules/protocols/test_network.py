@@ -1,6 +1,4 @@
-"""The strategy network as a program: the contract, its choices and votes, copies, files and hostile
-input.
-"""
+"""The strategy network as a program: contract, choices, votes, copies, files, hostile input."""
 
 import json
 from collections.abc import Callable
@@ -34,16 +32,8 @@ WIDTH = 32
 
 
 def config(**settings: Any) -> NetworkConfig:
-    return NetworkConfig(
-        **{
-            "agents": 3,
-            "strategies": ("simple", "cot"),
-            "hidden": 4,
-            "heads": 2,
-            "seed": 1,
-            **settings,
-        }
-    )
+    usual = {"agents": 3, "strategies": ("simple", "cot"), "hidden": 4, "heads": 2, "seed": 1}
+    return NetworkConfig(**{**usual, **settings})
 
 
 def fresh(**settings: Any) -> NetworkState:
@@ -55,12 +45,11 @@ def learned(**settings: Any) -> NetworkState:
     state = fresh(**settings)
     vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
     asked = [TrainingQuestion(str(q), vector) for q, vector in enumerate(vectors)]
-    train_policies(
-        state,
-        asked,
-        lambda q, i, s: (str((q + i + s) % 3), (q + i + s) % 3 == 0),
-        TrainingSettings(epochs=2),
-    )
+
+    def answers(q: int, i: int, s: int) -> tuple[str, bool]:
+        return str((q + i + s) % 3), (q + i + s) % 3 == 0
+
+    train_policies(state, asked, answers, TrainingSettings(epochs=2))
     return state
 
 
@@ -87,10 +76,8 @@ def saying(*answers: Any) -> Callable[[dict[str, Any]], Any]:
 def network(scripted: Any, state: NetworkState | None = None, **options: Any) -> StrategyNetwork:
     """A network in which agent i has the model `mi`."""
     state = fresh() if state is None else state
-    lms = {
-        f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url)
-        for i in range(state.config.agents)
-    }
+    names = {f"agent.{i}": f"openai/m{i}" for i in range(state.config.agents)}
+    lms = {seat: fm.lm(name, api_base=scripted.url) for seat, name in names.items()}
     return StrategyNetwork(state, embed, lms=lms, **options)
 
 
@@ -119,10 +106,8 @@ def test_the_words_are_those_of_the_strategy_that_was_chosen(scripted: Any) -> N
     scripted.reply = saying("A", "A", "A")
     program = network(scripted, fresh(seed=2))
     prediction = program(question="Where is money?", choices=CHOICES)
-    asked = {
-        body["model"]: "reasoning" in json.dumps(body["response_format"])
-        for body in scripted.bodies
-    }
+    schemas = {body["model"]: json.dumps(body["response_format"]) for body in scripted.bodies}
+    asked = {model: "reasoning" in schema for model, schema in schemas.items()}
     assert asked == {f"m{i}": name == "cot" for i, name in enumerate(prediction.strategies)}
 
 
@@ -206,9 +191,8 @@ def test_agents_share_the_prompt_of_a_strategy_unless_they_have_an_lm_of_their_o
 
 @pytest.mark.nightly
 def test_an_agent_that_stands_for_a_strategy_is_saved_as_that_agent(tmp_path: Path) -> None:
-    network = StrategyNetwork(
-        fresh(), embed, strategies={"cot": fm.SingleAgent("self_ask"), "simple": "zero_shot"}
-    )
+    own = {"cot": fm.SingleAgent("self_ask"), "simple": "zero_shot"}
+    network = StrategyNetwork(fresh(), embed, strategies=own)
     agent = {"program": "single", "strategy": "self_ask", "sampling": {}}
     assert network.describe()["strategies"] == {"simple": "zero_shot", "cot": agent}
     network.save(tmp_path)

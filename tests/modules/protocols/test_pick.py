@@ -36,9 +36,8 @@ class Asked:
 
 
 def ensemble(first: str, second: str, best: list[str], **more: Any) -> tuple[Any, Asked]:
-    members = [
-        fm.SingleAgent("cot", prompts={"cot": f"You are {name}."}) for name in ("Ann", "Ben")
-    ]
+    prompts = [{"cot": f"You are {name}."} for name in ("Ann", "Ben")]
+    members = [fm.SingleAgent("cot", prompts=each) for each in prompts]
     program = fm.Ensemble(members, vote="pick", **more)
     asked = Asked({"You are Ann": first, "You are Ben": second}, best)
     program.set_lm(scripted_lm(asked))
@@ -94,9 +93,8 @@ def test_open_answers_are_picked_too_and_cut_to_their_share() -> None:
 def test_it_is_found_by_name_saved_and_reported(tmp_path: Path) -> None:
     program = program_of("ensemble:simple,cot:pick")
     assert "pick" in program.seats()
-    program.seats()["pick"].predict.signature = program.seats()[
-        "pick"
-    ].predict.signature.with_instructions("Take the shorter one.")
+    predict = program.seats()["pick"].predict
+    predict.signature = predict.signature.with_instructions("Take the shorter one.")
     program.save(tmp_path)
     loaded = fm.load_program(tmp_path)
     assert loaded.seats()["pick"].predict.signature.instructions == "Take the shorter one."
@@ -119,9 +117,8 @@ class TestPick(ProtocolContract):
 
 def talk(first: str, second: str, best: list[str], **more: Any) -> tuple[fm.Deliberation, Asked]:
     prompts = {"intuitive": "You are Ann.", "critic": "You are Ben."}
-    program = fm.Deliberation(
-        ["intuitive", "critic"], "pick", max_rounds=1, prompts=prompts, **more
-    )
+    how: Any = {"max_rounds": 1, "prompts": prompts, **more}
+    program = fm.Deliberation(["intuitive", "critic"], "pick", **how)
     asked = Asked({"You are Ann": first, "You are Ben": second}, best)
     program.set_lm(scripted_lm(asked))
     return program, asked

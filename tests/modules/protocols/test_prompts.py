@@ -70,9 +70,8 @@ def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
         assert OWN not in then["content"]
         assert ("Where is money kept?" in system["content"]) is False
     if layout == "role_first":
-        told = {
-            messages[0]["content"].split("\n\nThese are your instructions")[0] for messages in sent
-        }
+        systems = [messages[0]["content"] for messages in sent]
+        told = {system.split("\n\nThese are your instructions")[0] for system in systems}
         assert not any(text in messages[-1]["content"] for text in told for messages in sent)
     again = fm.load_program(tmp_path / "kept")
     assert again.describe() == program.describe()
@@ -84,9 +83,8 @@ def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
 
 def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "prompts.yaml"
-    file.write_text(
-        "reasoner: Weigh.\ncritic: |\n  Find flaws.\n\n  All of them.\njudge: Decide.\n"
-    )
+    critic = "critic: |\n  Find flaws.\n\n  All of them.\n"
+    file.write_text(f"reasoner: Weigh.\n{critic}judge: Decide.\n")
     two = program_of("deliberation:reasoner,intuitive:majority", {"prompts": str(file)})
     assert two.seats()["reasoner"].predict.signature.instructions == "Weigh."
     assert "instinct" in two.seats()["intuitive"].predict.signature.instructions
@@ -98,17 +96,13 @@ def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Pa
     file.write_text("resoner: Weigh.\n")
     with pytest.raises(fm.UserError, match="no agent 'resoner' in this program: the agents are"):
         fm.Deliberation(["reasoner"], prompts=file)
-    for text, words in [
-        ("reasoner: ''", "no instructions"),
-        ("- a", "holds no prompts"),
-        ("a: [", "line 1"),
-    ]:
+    empty, no_prompts = ("reasoner: ''", "no instructions"), ("- a", "holds no prompts")
+    for text, words in (empty, no_prompts, ("a: [", "line 1")):
         file.write_text(text)
         with pytest.raises(fm.UserError, match=words):
             fm.Deliberation(["reasoner"], prompts=file)
-    with pytest.raises(
-        fm.UserError, match=r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
-    ):
+    words = r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
+    with pytest.raises(fm.UserError, match=words):
         fm.SingleAgent("cot", prompt_layout="first")
 
 

@@ -1,6 +1,4 @@
-"""A retriever that writes its own queries: what it is asked, what is looked up, and what came
-before it.
-"""
+"""A retriever that writes its queries: what it is asked, looks up, and what came before."""
 
 import json
 from typing import Any
@@ -61,9 +59,8 @@ def test_every_round_has_queries_from_question_and_discussion(scripted: Scripted
     assert pages.searched == ["savings of people", "the vault"] * 2
     queries = [body for body in scripted.bodies if "You may look things up" in text_of(body)]
     assert len(queries) == 2
-    assert all(
-        "Where is money kept?" in text_of(body) and "A) bank" in text_of(body) for body in queries
-    )
+    asked = [text_of(body) for body in queries]
+    assert all("Where is money kept?" in text and "A) bank" in text for text in asked)
     assert text_of(queries[0]).count(", round 1") == 1
     assert [text_of(queries[1]).count(f", round {n}") for n in (1, 2)] == [2, 1]
     turns = [turn for turn in prediction.transcript if turn["agent"] == "retriever"]
@@ -75,10 +72,8 @@ def test_every_round_has_queries_from_question_and_discussion(scripted: Scripted
     assert prediction.usage["calls"] == len(scripted.bodies) == 6
     assert program.most_turns() == 6
     again = fm.replay(prediction, max_rounds=1, tie_break="majority")
-    assert (again.usage["calls"], again.transcript[1]["queries"]) == (
-        3,
-        ["savings of people", "the vault"],
-    )
+    assert again.usage["calls"] == 3
+    assert again.transcript[1]["queries"] == ["savings of people", "the vault"]
 
 
 @pytest.mark.parametrize(
@@ -100,9 +95,8 @@ def test_searches_are_limited(scripted: ScriptedServer, queries: Any, searched: 
 
 def test_the_question_may_be_all_that_is_looked_up(scripted: ScriptedServer) -> None:
     pages = Pages()
-    program = fm.Deliberation(
-        ["retriever", "critic"], "majority", 2, environment=pages, retrieval="question"
-    )
+    how: Any = {"environment": pages, "retrieval": "question"}
+    program = fm.Deliberation(["retriever", "critic"], "majority", 2, **how)
     scripted.reply = reply("never asked for")
     seated(program, scripted)(**ASKED)
     assert pages.searched == ["Where is money kept?"] * 2
@@ -110,9 +104,7 @@ def test_the_question_may_be_all_that_is_looked_up(scripted: ScriptedServer) -> 
     assert "retriever.query" not in program.seats()
     assert program.describe()["retrieval"] == "question"
     assert "max_queries" not in program.describe()
-    for wrong, words in (
-        ({"retrieval": "web"}, "no retrieval 'web'"),
-        ({"max_queries": 0}, "max_queries"),
-    ):
+    none = ({"max_queries": 0}, "max_queries")
+    for wrong, words in (({"retrieval": "web"}, "no retrieval 'web'"), none):
         with pytest.raises(fm.UserError, match=words):
             fm.SingleAgent(role="retriever", environment=pages, **wrong)

@@ -13,10 +13,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
 ASKED = {"question": "Is it theft?", "choices": {"A": "yes", "B": "no"}}
 LAWS = [{"title": "Theft", "text": "Whoever takes a thing commits theft."}]
-DOCTOR = {
-    "instruction": "You are a physician.",
-    "outputs": {"finding": "what you see", "answer": "your answer"},
-}
+OUTPUTS = {"finding": "what you see", "answer": "your answer"}
+DOCTOR = {"instruction": "You are a physician.", "outputs": OUTPUTS}
 
 
 class Lawyer(dspy.Signature):  # type: ignore[misc]
@@ -38,17 +36,10 @@ class Clerk(dspy.Signature):  # type: ignore[misc]
 def replied(body: dict[str, Any]) -> str:
     """Who writes a paragraph says A, everybody else B; workers finish with A at once."""
     fields = wanted_fields(body)
-    said = {
-        "answer": "A" if {"paragraph", "weighing", "doubt"} & fields.keys() else "B",
-        "queries": "theft",
-        "action": "Finish[A]",
-    }
-    return json.dumps(
-        {
-            name: said.get(name, (one.get("enum") or [f"some {name}"])[0])
-            for name, one in fields.items()
-        }
-    )
+    ours = bool({"paragraph", "weighing", "doubt"} & fields.keys())
+    said = {"answer": "A" if ours else "B", "queries": "theft", "action": "Finish[A]"}
+    made = {name: (one.get("enum") or [f"some {name}"])[0] for name, one in fields.items()}
+    return json.dumps({name: said.get(name, usual) for name, usual in made.items()})
 
 
 def answered(program: Any, scripted: ScriptedServer) -> Any:
@@ -152,10 +143,8 @@ def test_a_role_looks_things_up_where_its_tools_say(scripted: ScriptedServer) ->
     assert asked == ["theft"]
     (turn, other) = prediction.transcript
     assert turn["queries"] == ["theft"]
-    assert [item["text"] for item in turn["evidence"]] == [
-        "Whoever takes a thing commits theft.",
-        "The court on theft.",
-    ]
+    found = [item["text"] for item in turn["evidence"]]
+    assert found == ["Whoever takes a thing commits theft.", "The court on theft."]
     assert "evidence" not in other
     assert list(program.seats()) == ["lawyer", "doctor", "lawyer.query"]
     assert program.most_turns() == 3

@@ -1,6 +1,4 @@
-"""The router: the contract that every protocol keeps, its rule, its report, and how a rule is
-learned.
-"""
+"""The router: the contract of every protocol, its rule, its report, how a rule is learned."""
 
 import itertools
 import json
@@ -73,13 +71,8 @@ def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
 
 def test_the_signs_of_a_question() -> None:
     task = Task.of("Which of the two", {"A": "x", "B": "y"}, "a passage")
-    said = [
-        turn("A", "one two"),
-        turn("B"),
-        turn(None),
-        turn("A", "three four"),
-        turn(None, "five", step="split"),
-    ]
+    said = [turn("A", "one two"), turn("B"), turn(None), turn("A", "three four")]
+    said.append(turn(None, "five", step="split"))
     signs = signs_of(task, "A", said)
     assert set(signs) == set(SIGNS)
     assert (signs["agreement"], signs["unreadable"], signs["options"]) == (0.5, 0, 2)
@@ -143,15 +136,11 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
         return json.dumps({"reasoning": "so", "answer": answer})
 
     scripted.reply = reply
-    questions = [
-        fm.Question(
-            id=str(i),
-            question=f"Is it number {i}",
-            choices={"A": "a", "B": "b"},
-            answer="AB"[i == 4],
-        )
-        for i in range(5)
-    ]
+    known: Any = {"choices": {"A": "a", "B": "b"}}
+    questions = []
+    for i, answer in enumerate("AAAAB"):
+        asked = fm.Question(id=str(i), question=f"Is it number {i}", answer=answer, **known)
+        questions.append(asked)
     router = fm.Router(fm.SingleAgent("self_consistency", samples=2), "cot")
     lm = fm.lm("openai/scripted", api_base=scripted.url, seed=1)
     found = fm.evaluate(router, questions, lm=lm, tracking=False).summary.report
@@ -159,8 +148,5 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
     assert found["share_routed"] == 0.4
     assert found["cheap"] == {"questions": 3, "accuracy": 1.0}
     assert found["team"] == {"questions": 2, "accuracy": 0.5}
-    assert router.report([{"error": "no"}]) == {
-        "routed": 0,
-        "cheap": {"questions": 0},
-        "team": {"questions": 0},
-    }
+    empty = {"routed": 0, "cheap": {"questions": 0}, "team": {"questions": 0}}
+    assert router.report([{"error": "no"}]) == empty

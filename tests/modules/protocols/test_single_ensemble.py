@@ -34,9 +34,8 @@ def by_model(**answers: str) -> Callable[[dict[str, Any]], Any]:
 
 def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
     """An ensemble with a model of its own for each member."""
-    members = [
-        fm.SingleAgent(lm=fm.lm(f"openai/{model}", api_base=scripted.url)) for model in models
-    ]
+    lms = [fm.lm(f"openai/{model}", api_base=scripted.url) for model in models]
+    members = [fm.SingleAgent(lm=lm) for lm in lms]
     return fm.Ensemble(members, **settings)
 
 
@@ -102,10 +101,8 @@ def test_members_are_asked_at_the_same_time_and_vote(
 
 
 def test_names_of_members_and_their_lms(scripted: Any) -> None:
-    lms = {
-        name: fm.lm(f"openai/{name.replace('.', '-')}", api_base=scripted.url)
-        for name in ("simple", "simple.1", "cot")
-    }
+    names = {name: name.replace(".", "-") for name in ("simple", "simple.1", "cot")}
+    lms = {seat: fm.lm(f"openai/{name}", api_base=scripted.url) for seat, name in names.items()}
     program = ready(scripted, fm.Ensemble(["simple", "cot", "simple"]))
     assert list(program.seats()) == ["simple.0", "cot", "simple.1"]
     program.assign(lms)
@@ -165,14 +162,13 @@ def test_labelled_demos_stand_before_the_question(scripted: Any) -> None:
         assert not any(predictor.demos for predictor in program.predictors())
 
 
-def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
-    return bool(example.answer == prediction.answer)
-
-
 def test_dspys_own_evaluation_works_from_its_threads(scripted: Any) -> None:
     program = ready(scripted, fm.Ensemble(["simple", "cot"]))
     devset = [question(i, "A" if i % 2 else "B") for i in range(10)]
-    result = dspy.Evaluate(devset=devset, metric=exact, num_threads=4, display_progress=False)(
-        program
-    )
+
+    def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
+        return bool(example.answer == prediction.answer)
+
+    evaluate = dspy.Evaluate(devset=devset, metric=exact, num_threads=4, display_progress=False)
+    result = evaluate(program)
     assert result.score == 50.0

@@ -1,6 +1,4 @@
-"""Every prompting strategy: what it asks, in which order, what it makes of any reply, what it is
-shown.
-"""
+"""Every prompting strategy: what it asks, in which order, and what it makes of any reply."""
 
 import json
 import re
@@ -60,12 +58,10 @@ def to_do(body: dict[str, Any]) -> str:
     return next((text for title, text in notes(body).items() if title.endswith("to do now")), "")
 
 
-def agent(
-    scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **settings: Any
-) -> Any:
+def agent(scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **more: Any) -> Any:
     if strategy in SAMPLED:
-        settings = {"samples": 3, **settings}
-    program = fm.SingleAgent(strategy, **settings)
+        more = {"samples": 3, **more}
+    program = fm.SingleAgent(strategy, **more)
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url, **(lm or {})))
     return program
 
@@ -105,10 +101,8 @@ def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> No
     split, *solved, final = scripted.bodies
     assert notes(split) == {}
     shown = sorted(tuple(notes(body).items()) for body in solved)
-    assert shown == [
-        ((f"part {i}, to do now", part),)
-        for i, part in enumerate(["one", "two", "three", "four"], 1)
-    ]
+    parts = enumerate(["one", "two", "three", "four"], 1)
+    assert shown == [((f"part {i}, to do now", part),) for i, part in parts]
     assert list(notes(final)) == [f"part {i}, done" for i in range(1, 5)]
 
 
@@ -116,10 +110,8 @@ def test_ever_harder_questions_are_done_one_after_the_other(scripted: Any) -> No
     scripted.reply = says(parts="one\ntwo\nthree")
     agent(scripted, "least_to_most")(**CHOICE)
     assert scripted.most_at_once == 1
-    done = {
-        f"part {i}, done": f"{part}\nsolved: {part}"
-        for i, part in enumerate(["one", "two", "three"], 1)
-    }
+    parts = enumerate(["one", "two", "three"], 1)
+    done = {f"part {i}, done": f"{part}\nsolved: {part}" for i, part in parts}
     titles = list(done)
     assert [notes(body) for body in scripted.bodies] == [
         {},
@@ -135,11 +127,8 @@ def test_steps_are_in_the_transcript_not_among_the_answers(scripted: Any, strate
     scripted.reply = says()
     prediction = agent(scripted, strategy)(**CHOICE)
     said = [(turn["agent"], turn.get("step"), turn["answer"]) for turn in prediction.transcript]
-    assert said == [
-        (f"{strategy}.split", "split", None),
-        *[(f"{strategy}.solve", "solve", None)] * 2,
-        (strategy, None, "B"),
-    ]
+    solved = [(f"{strategy}.solve", "solve", None)] * 2
+    assert said == [(f"{strategy}.split", "split", None), *solved, (strategy, None, "B")]
     texts = [turn["text"] for turn in prediction.transcript]
     assert texts[:3] == ["first task\nsecond task", "solved: first task", "solved: second task"]
     assert prediction.answers == {strategy: ["B"]}
@@ -153,9 +142,8 @@ def chains(*said: tuple[str, int]) -> Reply:
 
     def reply(body: dict[str, Any]) -> str:
         answer, steps = said[body["seed"] - 1]
-        return json.dumps(
-            {"reasoning": "\n".join(f"step {i}" for i in range(steps)), "answer": answer}
-        )
+        reasoning = "\n".join(f"step {i}" for i in range(steps))
+        return json.dumps({"reasoning": reasoning, "answer": answer})
 
     return reply
 
@@ -250,10 +238,8 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
 
 def replied(strategy: str) -> dict[str, list[str]]:
     plan = STRATEGIES[strategy]
-    return {
-        step: list(signature.output_fields)
-        for step, signature in {**plan.steps, "answer": plan.signature}.items()
-    }
+    signatures = {**plan.steps, "answer": plan.signature}
+    return {step: list(signature.output_fields) for step, signature in signatures.items()}
 
 
 @pytest.mark.parametrize("name", worked_examples())

@@ -18,17 +18,14 @@ CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
 
 def questions(n: int) -> list[fm.Question]:
-    return [
-        fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer="B")
-        for i in range(n)
-    ]
+    known: Any = {"choices": CHOICES, "answer": "B"}
+    return [fm.Question(id=f"q{i}", question=f"Question {i}?", **known) for i in range(n)]
 
 
 def winner(answers: Sequence[str], ties: Ties, **known: Any) -> str | None:
     names = [f"m{i}" for i in range(len(answers))]
-    return vote_among(
-        answers, "choice", decide_tie=ties.decider("q", names, known.get("weights"))
-    ).answer
+    decide = ties.decider("q", names, known.get("weights"))
+    return vote_among(answers, "choice", decide_tie=decide).answer
 
 
 def test_each_rule_takes_its_own_of_the_tied_answers() -> None:
@@ -95,14 +92,8 @@ def test_an_ensembles_ties_go_as_its_rule_says_and_its_report_says_what_the_vote
 def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer) -> None:
     def answers(seed: int, concurrency: int) -> list[str]:
         program = ensemble(scripted, "AB", tie_break="random", seed=seed)
-        run = fm.evaluate(
-            program,
-            questions(12),
-            tracking=False,
-            cache=False,
-            concurrency=concurrency,
-            progress=False,
-        )
+        given: Any = {"tracking": False, "cache": False, "progress": False}
+        run = fm.evaluate(program, questions(12), concurrency=concurrency, **given)
         return [row["answer"] for row in run.rows]
 
     assert answers(0, 1) == answers(0, 8) != answers(1, 8)
@@ -139,12 +130,11 @@ def reasoners(rule: str, seed: int) -> fm.Program:
 
 
 def agents(rule: str, seed: int) -> fm.Program:
-    return fm.StrategyNetwork.untrained(
-        fm.NetworkConfig(agents=2, strategies=("simple",), k=1),
-        lambda texts: np.ones((len(texts), 4), dtype=np.float32),
-        tie_break=rule,
-        seed=seed,
-    )
+    def embed(texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 4), dtype=np.float32)
+
+    config = fm.NetworkConfig(agents=2, strategies=("simple",), k=1)
+    return fm.StrategyNetwork.untrained(config, embed, tie_break=rule, seed=seed)
 
 
 @pytest.mark.parametrize(("seat", "make"), [("reasoner", reasoners), ("agent", agents)])

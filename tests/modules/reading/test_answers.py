@@ -1,6 +1,4 @@
-"""Reading and scoring answers: tricky texts, properties, and the real benchmark files when they are
-here.
-"""
+"""Reading and scoring answers: tricky texts, properties, and the real benchmark files."""
 
 import json
 import os
@@ -143,38 +141,25 @@ LABELS = st.sampled_from(
 @st.composite
 def questions(draw: st.DrawFn) -> dict[str, str]:
     labels = draw(LABELS)
-    texts = draw(
-        st.lists(
-            st.lists(WORDS, min_size=1, max_size=3).map(" ".join),
-            min_size=len(labels),
-            max_size=len(labels),
-            unique=True,
-        )
-    )
+    words = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
+    texts = draw(st.lists(words, min_size=len(labels), max_size=len(labels), unique=True))
     return dict(zip(labels, texts, strict=True))
 
 
 @given(questions(), st.sampled_from(FORMS), st.data())
 def test_every_form_reads_back(choices: dict[str, str], form: str, data: st.DataObject) -> None:
-    label, other = data.draw(
-        st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
-    )
+    labels = st.sampled_from(sorted(choices))
+    label, other = data.draw(st.lists(labels, min_size=2, max_size=2, unique=True))
     text = form.format(label=label, text=choices[label], other=choices[other])
     assert read_choice(text, choices) == label
 
 
 @given(questions(), st.data())
 def test_a_denied_or_open_option_is_not_read(choices: dict[str, str], data: st.DataObject) -> None:
-    a, b = data.draw(
-        st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
-    )
-    for text in (
-        f"not {a}",
-        f"The answer is not ({a}).",
-        f"Option {a} is wrong.",
-        f"{a} or {b}",
-        f"It is {a} or {b}.",
-    ):
+    labels = st.sampled_from(sorted(choices))
+    a, b = data.draw(st.lists(labels, min_size=2, max_size=2, unique=True))
+    wrong = (f"not {a}", f"The answer is not ({a}).", f"Option {a} is wrong.")
+    for text in (*wrong, f"{a} or {b}", f"It is {a} or {b}."):
         assert read_choice(text, choices) is None, text
 
 
@@ -285,12 +270,8 @@ def test_numbers_read_back_however_written(number: Decimal) -> None:
     assert canonical is not None
     assert Decimal(canonical) == number
     assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", canonical)
-    for form in (
-        f"{number:,f}",
-        f"#### {number:f}",
-        f"The answer is {number:,f}.",
-        f"{number:f}".replace("-", "−"),
-    ):
+    with_minus = f"{number:f}".replace("-", "−")
+    for form in (f"{number:,f}", f"#### {number:f}", f"The answer is {number:,f}.", with_minus):
         assert read_number(form) == number
     assert read_number(f"so\n#### {number:f}", strict=True) == number
 
@@ -360,14 +341,8 @@ def test_gold_choices_of_real_rows_read_back(name: str, every: int) -> None:
     for row in islice(rows(name), 0, None, every):
         choices, gold = row["choices"], row["answer"]
         text = choices[gold]
-        for form in (
-            gold,
-            f"({gold})",
-            f"Answer: {gold}",
-            f"{gold}) {text}",
-            f"The answer is {gold}.",
-            text,
-        ):
+        forms = (gold, f"({gold})", f"Answer: {gold}", f"{gold}) {text}")
+        for form in (*forms, f"The answer is {gold}.", text):
             label = read_choice(form, choices)
             assert label is not None, (form, choices)
             assert choices[label].strip() == text.strip(), (form, choices)

@@ -81,24 +81,16 @@ def test_kind_is_inferred_unless_given(fields: dict[str, Any], kind: str) -> Non
 
 def test_inputs_and_labels_are_what_evaluate_needs() -> None:
     question = make(choices=CHOICES, answer="B", context="A passage.", meta={"type": "easy"})
-    assert question.inputs().toDict() == {
-        "question": "Where are books?",
-        "choices": CHOICES,
-        "context": "A passage.",
-        "kind": "choice",
-    }
+    shown = {"question": "Where are books?", "choices": CHOICES, "context": "A passage."}
+    assert question.inputs().toDict() == {**shown, "kind": "choice"}
     assert question.labels().toDict() == {"id": "q1", "answer": "B", "meta": {"type": "easy"}}
     assert "answer" not in question.inputs()
 
 
 def test_copies_stay_questions_and_parts_do_not() -> None:
     question = make(choices=CHOICES, answer="A", meta={"n": 1})
-    for same in (
-        question.copy(),
-        Question(question),
-        copy.deepcopy(question),
-        Question(question.toDict()),
-    ):
+    copies = (question.copy(), copy.deepcopy(question))
+    for same in (*copies, Question(question), Question(question.toDict())):
         assert type(same) is Question
         assert same == question
         assert same.inputs() == question.inputs()

@@ -1,6 +1,4 @@
-"""Parts that an LM lists and steps that a chain takes: read from any text, in bounded time, none
-made up.
-"""
+"""Parts that an LM lists and steps of a chain: from any text, in bounded time, none made up."""
 
 import time
 from collections.abc import Callable
@@ -15,18 +13,10 @@ MOST = 4
 WORDS = st.lists(
     st.sampled_from(["count", "rolls", "72", "-", "9", "3.5", "x=1", "sun"]), min_size=1, max_size=5
 )
-PARTS = st.lists(
-    WORDS.map(lambda words: f"find {' '.join(words)}"), min_size=2, max_size=6, unique=True
-)
-LISTS = [
-    "{i}. {part}",
-    "{i}) {part}",
-    "({i}) {part}",
-    "- {part}",
-    "* {part}",
-    "• {part}",
-    "Step {i}: {part}",
-]
+FOUND = WORDS.map(lambda words: f"find {' '.join(words)}")
+PARTS = st.lists(FOUND, min_size=2, max_size=6, unique=True)
+LISTS = ["{i}. {part}", "{i}) {part}", "({i}) {part}", "- {part}", "* {part}"]
+LISTS += ["• {part}", "Step {i}: {part}"]
 LISTS += [
     "  {i}.\t{part}",
     "**{i}.** {part}",
@@ -35,25 +25,8 @@ LISTS += [
     "- {i}. {part}",
     "{part}",
 ]
-HOSTILE_PIECES = [
-    "1. ",
-    "(1",
-    "[",
-    "{",
-    '"',
-    "- ",
-    "step ",
-    "**",
-    ".",
-    "\n",
-    " ",
-    "\t",
-    "x",
-    "9",
-    "\x85",
-    "∑",
-    ">>>",
-]
+HOSTILE_PIECES = ["1. ", "(1", "[", "{", '"', "- ", "step ", "**", ".", "\n", " ", "\t"]
+HOSTILE_PIECES += ["x", "9", "\x85", "∑", ">>>"]
 HOSTILE = st.lists(st.sampled_from(HOSTILE_PIECES), max_size=60).map("".join)
 
 

@@ -1,6 +1,4 @@
-"""The report of causal consistency against a table worked out by hand, its plot, and its name in
-MLflow.
-"""
+"""The report of causal consistency against a table by hand, its plot, its name in MLflow."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,9 +32,8 @@ def row(rounds: Sequence[Round], answer: Answer, decided_by: str, **fields: Any)
             for before, after in evaluations
         ]
     consensus = len(rounds) if decided_by in ("accepted", "evaluators") else None
-    return result_row(
-        transcript, answer, decided_by, rounds=len(rounds), consensus_round=consensus, **fields
-    )
+    known: Any = {"rounds": len(rounds), "consensus_round": consensus, **fields}
+    return result_row(transcript, answer, decided_by, **known)
 
 
 TABLE = [
@@ -76,33 +73,18 @@ def test_a_table_worked_out_by_hand() -> None:
 def test_solutions_and_evaluations_of_that_table() -> None:
     report = causal_report(TABLE)
     # Solutions: rows 1, 2, 4 and 6 have two each, row 3 four, row 5 six; right are 2 + 0 + 2 + 1 +
-    # 0 + 1 of
-    # them, unreadable two in row 5 and one in row 6.
-    assert report["reasoner"] == {
-        "accuracy": pytest.approx(6 / 18),
-        "abstention_rate": pytest.approx(3 / 18),
-    }
+    # 0 + 1 of them, unreadable two in row 5 and one in row 6.
+    shares = {"accuracy": 6 / 18, "abstention_rate": 3 / 18}
+    assert report["reasoner"] == pytest.approx(shares)
     # Evaluations: A→A, B→B, B→A, A→A, A→B, B→B, B→C, C→None, B→A, A→None.
-    assert report["evaluator"] == {
-        "evaluations": 10,
-        "unreadable": 2,
-        "changed": 4,
-        "wrong_to_right": 2,
-        "right_to_wrong": 1,
-        "wrong_to_wrong": 1,
-        "change_rate": pytest.approx(4 / 10),
-        "change_right_rate": pytest.approx(2 / 4),
-        "kept_right_rate": pytest.approx(2 / 4),
-    }
+    changes = {"wrong_to_right": 2, "right_to_wrong": 1, "wrong_to_wrong": 1}
+    shares = {"change_rate": 4 / 10, "change_right_rate": 2 / 4, "kept_right_rate": 2 / 4}
+    counts = {"evaluations": 10, "unreadable": 2, "changed": 4}
+    assert report["evaluator"] == pytest.approx({**counts, **changes, **shares})
 
 
 def test_answers_are_equal_by_meaning() -> None:
-    span = row(
-        [(["Tower", "the tower"], [("Tower", "tower!")])],
-        "Tower",
-        "accepted",
-        kind="span",
-        gold="Tower",
-    )
+    said = (["Tower", "the tower"], [("Tower", "tower!")])
+    span = row([said], "Tower", "accepted", kind="span", gold="Tower")
     assert causal_report([span])["evaluator"]["changed"] == 0
     assert causal_report([span])["reasoner"] == {"accuracy": 1.0, "abstention_rate": 0.0}

@@ -27,15 +27,9 @@ def test_a_table_worked_out_by_hand() -> None:
     assert report["accuracy"] == pytest.approx(3 / 7)
     assert report["accuracy_excluding_errors"] == pytest.approx(3 / 6)
     assert report["consensus_rate"] == pytest.approx(4 / 6)
-    assert report["agreement"] == {
-        "all": pytest.approx(4 / 6),
-        "intuitive-reasoner": pytest.approx(4 / 6),
-    }
-    assert report["resolved_by_round"] == {
-        "1": pytest.approx(2 / 6),
-        "2": pytest.approx(4 / 6),
-        "3": pytest.approx(4 / 6),
-    }
+    shares = {"all": 4 / 6, "intuitive-reasoner": 4 / 6}
+    assert report["agreement"] == pytest.approx(shares)
+    assert report["resolved_by_round"] == pytest.approx({"1": 2 / 6, "2": 4 / 6, "3": 4 / 6})
     assert report["first_consensus_round"] == {"1": 2, "2": 2, "3": 0, "never": 2}
     assert report["tie_break"] == {"count": 2, "rate": pytest.approx(2 / 6), "accuracy": 0.5}
     assert report["decided_by"] == {
@@ -72,39 +66,23 @@ def test_each_role_at_its_first_and_last_answer() -> None:
 
 def test_revisions_by_role_and_by_round() -> None:
     report = deliberation_report(TABLE)
+
     # Into round 2: B→A, A→B, B→C (intuitive), C→B (reasoner); into round 3: C→D. Six rows give 2 +
     # 2·2 + 2·2
     # steps of each role's: rows 3 and 4 one each, rows 5 and 6 two each. B→None is no revision.
-    assert report["revisions"] == {
-        "wrong_to_right": 1,
-        "right_to_wrong": 1,
-        "wrong_to_wrong": 3,
-        "rate": pytest.approx(5 / 12),
-        "share_to_right": pytest.approx(1 / 5),
-        "round": {
-            "2": {
-                "wrong_to_right": 1,
-                "right_to_wrong": 1,
-                "wrong_to_wrong": 2,
-                "rate": 0.5,
-                "share_to_right": 0.25,
-            },
-            "3": {
-                "wrong_to_right": 0,
-                "right_to_wrong": 0,
-                "wrong_to_wrong": 1,
-                "rate": 0.25,
-                "share_to_right": 0.0,
-            },
-        },
+    def revised(*counts: int, rate: float, share: float) -> Any:
+        names = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
+        shares = {"rate": rate, "share_to_right": share}
+        return {**dict(zip(names, counts, strict=True)), **shares}
+
+    found = report["revisions"]
+    assert found.pop("round") == {
+        "2": revised(1, 1, 2, rate=0.5, share=0.25),
+        "3": revised(0, 0, 1, rate=0.25, share=0.0),
     }
-    assert report["role"]["reasoner"]["revisions"] == {
-        "wrong_to_right": 0,
-        "right_to_wrong": 0,
-        "wrong_to_wrong": 1,
-        "rate": pytest.approx(1 / 6),
-        "share_to_right": 0.0,
-    }
+    assert found == pytest.approx(revised(1, 1, 3, rate=5 / 12, share=1 / 5))
+    none = {"wrong_to_right": 0, "right_to_wrong": 0, "wrong_to_wrong": 1, "share_to_right": 0.0}
+    assert report["role"]["reasoner"]["revisions"] == pytest.approx({**none, "rate": 1 / 6})
 
 
 def test_an_unreadable_answer_is_a_wrong_one() -> None:

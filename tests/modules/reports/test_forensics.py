@@ -1,6 +1,4 @@
-"""What dialogues did to answers: each figure by hand on a small example, and what must hold
-of all.
-"""
+"""What dialogues did to answers: each figure by hand on an example, and what always holds."""
 
 from typing import Any
 
@@ -15,13 +13,8 @@ CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
 
 def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, Any]:
-    return {
-        "agent": agent,
-        "round": round,
-        "answer": answer,
-        "text": f"{agent} says {answer}",
-        **more,
-    }
+    said = {"answer": answer, "text": f"{agent} says {answer}"}
+    return {"agent": agent, "round": round, **said, **more}
 
 
 def row(*turns: dict[str, Any], answer: str | None = None) -> dict[str, Any]:
@@ -34,13 +27,8 @@ LOST = row(turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "B"), turn("r", 2,
 # Round 1: i is wrong, r is right. Round 2: i gives way to r, and so gets right.
 WON = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"))
 # Both keep their own; the judge follows i.
-SPLIT = row(
-    turn("i", 1, "C"),
-    turn("r", 1, "A"),
-    turn("i", 2, "C"),
-    turn("r", 2, "A"),
-    turn("judge", 2, "C"),
-)
+LATER = (turn("i", 2, "C"), turn("r", 2, "A"), turn("judge", 2, "C"))
+SPLIT = row(turn("i", 1, "C"), turn("r", 1, "A"), *LATER)
 AGREED = row(turn("i", 1, "A"), turn("r", 1, "A"))
 
 
@@ -51,20 +39,16 @@ def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
 
 
 def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
-    """Nobody revised anything: two agents part, and a judge settles it rightly where the vote is
-    wrong.
-    """
+    """Nobody revised anything: two agents part, and a judge is right where a vote is not."""
     settled = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("judge", 1, "A"), answer="A")
     found = forensics([settled, settled])
     talk = found["talk"]
     assert (talk["accuracy"], talk["accuracy_last"], talk["wrong_to_right"]) == (0, 0, 2)
-    assert not any(
-        count for change, count in talk["revisions"].items() if change != "wrong_to_wrong"
-    )
+    others = {change: n for change, n in talk["revisions"].items() if change != "wrong_to_wrong"}
+    assert not any(others.values())
     assert talk["decider"]["wrong_to_right"] == 2
-    turned = row(
-        turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"), answer="A"
-    )
+    turns = (turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"))
+    turned = row(*turns, answer="A")
     talk = forensics([turned])["talk"]
     assert (talk["revisions"]["wrong_to_right"], talk["decider"]["wrong_to_right"]) == (1, 0)
 
@@ -76,11 +60,8 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
     assert found["oracle"] == {"accuracy": 0.5, "any_agent": 1.0, "gap": 0.5, "lost": 2}
     assert found["sway"] == {"r": {"i": {"to_right": 1, "to_wrong": 1, "wrong_to_wrong": 0}}}
     flips = found["agent"]["i"]["flips"]
-    assert {change: count for change, count in flips.items() if count} == {
-        "right_to_wrong": 1,
-        "wrong_to_right": 1,
-        "wrong_to_wrong": 1,
-    }
+    wanted = dict.fromkeys(("right_to_wrong", "wrong_to_right", "wrong_to_wrong"), 1)
+    assert {change: count for change, count in flips.items() if count} == wanted
     assert set(flips) == set(CHANGES)
     # first answers, ties to the earlier speaker i: A, B, C, A against gold A; final: B, A, C, A
     assert found["talk"]["accuracy"] == 0.5
@@ -100,12 +81,8 @@ def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_hand
         turn("evaluator", 2, "B", examined={**handed, "answer": "B"}),
     )
     (move,) = moves(causal)
-    assert (move.agent, move.before, move.after, move.towards) == (
-        "evaluator",
-        "A",
-        "B",
-        ("reasoner.1",),
-    )
+    assert (move.agent, move.before, move.after) == ("evaluator", "A", "B")
+    assert move.towards == ("reasoner.1",)
     found = forensics([causal])
     assert found["agent"]["evaluator"]["flips"]["right_to_wrong"] == 1
     assert found["agent"]["evaluator"]["flips"]["wrong_to_wrong"] == 1
@@ -120,15 +97,13 @@ def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
         turn("supervisor", 2, "A", worker="bold", suggestion=""),
     )
     found = forensics([team])
-    assert found["sway"] == {
-        "supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}
-    }
+    bold = {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}
+    assert found["sway"] == {"supervisor": {"bold": bold}}
 
 
 def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
-    found = forensics(
-        [row(turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))]
-    )
+    turns = (turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))
+    found = forensics([row(*turns)])
     assert found["agent"]["i"]["flips"]["right_to_unreadable"] == 1
     assert found["agent"]["r"]["flips"]["unreadable_to_right"] == 1
     assert "sway" not in found
@@ -143,10 +118,8 @@ def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_t
     ],
 )
 def test_every_protocol_of_several_agents_has_them(program: Any, scripted: ScriptedServer) -> None:
-    questions = [
-        fm.Question(id=str(i), question=f"Where is thing {i}?", choices=CHOICES, answer="A")
-        for i in range(2)
-    ]
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    questions = [fm.Question(id=str(i), question=f"Where is thing {i}?", **known) for i in range(2)]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     summary = fm.evaluate(program(), questions, lm=lm, tracking=False).summary
     assert summary.forensics["oracle"]["accuracy"] == 1.0

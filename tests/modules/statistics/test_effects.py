@@ -15,14 +15,9 @@ def tried(rounds: int, tie: str, scores: list[float | None], cost: float = 1.0) 
 
 
 def test_a_choice_is_averaged_over_what_else_was_tried() -> None:
-    found = effects(
-        [
-            tried(1, "judge", [0, 0, 1, 1]),
-            tried(3, "judge", [1, 0, 1, 1], 2.0),
-            tried(1, "vote", [0, 0, 0, 1]),
-            tried(3, "vote", [1, 1, 0, None], 4.0),
-        ]
-    )
+    first = [tried(1, "judge", [0, 0, 1, 1]), tried(3, "judge", [1, 0, 1, 1], 2.0)]
+    second = [tried(1, "vote", [0, 0, 0, 1]), tried(3, "vote", [1, 1, 0, None], 4.0)]
+    found = effects([*first, *second])
     rounds, tie = found
     assert (rounds.choice, rounds.value, rounds.against) == ("rounds", 3, 1)
     # By question: (1 + 1) / 2, (0 + 1) / 2, 0, (0 - 1) / 2; what failed counts as wrong.
@@ -53,11 +48,8 @@ def test_values_may_be_lists_and_one_value_has_no_effect() -> None:
 
 
 def test_a_choice_may_bring_another_with_it() -> None:
-    settings = [
-        {"tie": "judge"},
-        {"tie": "strongest", "strongest": "critic"},
-        {"tie": "strongest", "strongest": "reasoner"},
-    ]
+    settings = [{"tie": "strongest", "strongest": role} for role in ("critic", "reasoner")]
+    settings.insert(0, {"tie": "judge"})
     scores = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
     found = effects([Tried(*each, 1.0) for each in zip(settings, scores, strict=True)])
     tie = found[0]
@@ -80,9 +72,8 @@ def test_intervals_cover_the_true_effect() -> None:
         for tie, level in (("judge", 0.5), ("vote", 0.6)):
             hard = [dice.random() for _ in range(100)]
             for rounds, gain in ((1, 0.0), (3, 0.05)):
-                scores: list[float | None] = [
-                    float(dice.random() < 0.1 or each < level + gain) for each in hard
-                ]
+                hits = [dice.random() < 0.1 or each < level + gain for each in hard]
+                scores: list[float | None] = [float(hit) for hit in hits]
                 trials.append(tried(rounds, tie, scores))
         effect = effects(trials)[0]
         assert effect.low is not None

@@ -33,9 +33,8 @@ def test_the_best_of_all_panels_of_three_is_found(seed: int) -> None:
         [None if one < 0 else int(one) for one in agent] for agent in drawn
     ]
     found = best_panel(answers, (drawn == 0).tolist(), 3, seed=0)
-    best = max(
-        vote(answers, members) for size in (2, 3) for members in combinations(range(7), size)
-    )
+    panels = [members for size in (2, 3) for members in combinations(range(7), size)]
+    best = max(vote(answers, members) for members in panels)
     assert found.seen == pytest.approx(best)
     assert vote(answers, found.members) == pytest.approx(best)
 
@@ -53,9 +52,8 @@ def test_a_planted_panel_is_found_and_its_gain_is_shown() -> None:
     common = rng.random(600) < 0.6  # nine agents fail together, three each on their own
     answers = [np.where(common, 0, 1 + rng.integers(0, 2, 600)) for _ in range(9)]
     answers += [np.where(rng.random(600) < 0.75, 0, 1 + rng.integers(0, 6, 600)) for _ in range(3)]
-    found = best_panel(
-        [one.tolist() for one in answers], [(one == 0).tolist() for one in answers], 3, seed=0
-    )
+    right = [(one == 0).tolist() for one in answers]
+    found = best_panel([one.tolist() for one in answers], right, 3, seed=0)
     assert found.members == (9, 10, 11)
     assert found.chosen == 1
     assert found.low > 0.05

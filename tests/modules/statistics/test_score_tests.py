@@ -1,6 +1,4 @@
-"""The test and the intervals for scores that are neither right nor wrong, under a null that is
-known.
-"""
+"""The test and intervals for scores neither right nor wrong, under a null that is known."""
 
 import numpy as np
 import numpy.typing as npt

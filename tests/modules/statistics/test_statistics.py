@@ -69,9 +69,8 @@ def test_mdd_solves_its_equation(n: int, discordant: float, power: float, alpha:
     s = max(discordant, d)
     z_alpha, z_power = norm.ppf(1 - alpha / 2), norm.ppf(power)
     if 0 < d < 1:
-        assert z_alpha * math.sqrt(s) + z_power * math.sqrt(s - d * d) == pytest.approx(
-            d * math.sqrt(n), abs=1e-6
-        )
+        needed = z_alpha * math.sqrt(s) + z_power * math.sqrt(s - d * d)
+        assert needed == pytest.approx(d * math.sqrt(n), abs=1e-6)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.data())

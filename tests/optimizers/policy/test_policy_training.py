@@ -1,6 +1,4 @@
-"""Training a strategy network: what it finds, what each option does, and stops that leave
-no trace.
-"""
+"""Training a strategy network: what it finds, each option, and stops that leave no trace."""
 
 import asyncio
 import json
@@ -46,9 +44,8 @@ def questions(count: int, seed: int = 0) -> list[TrainingQuestion]:
     rng = np.random.default_rng(seed)
     topics = np.eye(3, WIDTH)
     vectors = [topics[q % 3] + 0.1 * rng.normal(size=WIDTH) for q in range(count)]
-    return [
-        TrainingQuestion(f"q{q}", v / np.linalg.norm(v), f"t{q % 3}") for q, v in enumerate(vectors)
-    ]
+    units = [vector / np.linalg.norm(vector) for vector in vectors]
+    return [TrainingQuestion(f"q{q}", unit, f"t{q % 3}") for q, unit in enumerate(units)]
 
 
 def answers_of(right: Right) -> Callable[[int, int, int], Outcome]:
@@ -68,9 +65,8 @@ def trained(
     right: Right = planted, count: int = 36, net: dict[str, Any] | None = None, **how: Any
 ) -> tuple[NetworkState, TrainingLog]:
     state = NetworkState.fresh(config(**(net or {})), WIDTH)
-    log = train_policies(
-        state, questions(count), answers_of(right), TrainingSettings(**{"lr": 3e-2, **how})
-    )
+    settings = TrainingSettings(**{"lr": 3e-2, **how})
+    log = train_policies(state, questions(count), answers_of(right), settings)
     return state, log
 
 
@@ -78,10 +74,8 @@ def reached(state: NetworkState, right: Right = planted) -> float:
     """How often an agent is expected to be right on new questions."""
     new = questions(90, seed=9)
     chances = state.probabilities(np.stack([each.vector for each in new]))
-    return float(
-        np.mean([chances[q, i, s] * right(q % 3, i, s) for q, i, s in np.ndindex(*chances.shape)])
-        * chances.shape[2]
-    )
+    picked = [chances[q, i, s] * right(q % 3, i, s) for q, i, s in np.ndindex(*chances.shape)]
+    return float(np.mean(picked) * chances.shape[2])
 
 
 def same(a: NetworkState, b: NetworkState) -> bool:
@@ -174,10 +168,8 @@ def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
 
 def test_gamma_lets_the_tracker_choose() -> None:
     vectors = np.stack([each.vector for each in questions(30, seed=5)])
-    found = [
-        trained(epochs=1, lr=1e-9, net={"gamma": gamma, "merge": 0.99})[0].probabilities(vectors)
-        for gamma in (0.0, 0.7, 20.0)
-    ]
+    nets = [{"gamma": gamma, "merge": 0.99} for gamma in (0.0, 0.7, 20.0)]
+    found = [trained(epochs=1, lr=1e-9, net=net)[0].probabilities(vectors) for net in nets]
     by_topic = [np.mean([one[q, :, q % 3].mean() for q in range(30)]) for one in found]
     assert by_topic[0] < by_topic[1] < by_topic[2]
 
@@ -193,14 +185,8 @@ def test_epochs_are_chosen_on_held_out_questions() -> None:
 
 
 def test_the_graph_follows_trust_at_its_times() -> None:
-    net = {
-        "strategies": ("any",),
-        "agents": 6,
-        "evolve_every": 5,
-        "min_degree": 1,
-        "k": 2,
-        "p": 0.0,
-    }
+    net: dict[str, Any] = {"strategies": ("any",), "agents": 6, "evolve_every": 5}
+    net |= {"min_degree": 1, "k": 2, "p": 0.0}
     state, log = trained(lambda topic, i, s: i in (0, 2, 4), net=net, epochs=1)
     assert [graph["questions"] for graph in log.graphs] == [0, 5, 10, 15, 20, 25, 30, 35, 36]
     # one is kept, so that none is alone
@@ -266,9 +252,8 @@ NETS: list[dict[str, Any]] = [
 def test_a_stopped_training_ends_as_if_it_never_was(
     kept: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
-    how = TrainingSettings(
-        lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", buffer=buffer
-    )
+    given: Any = {"batch": 4, "checkpoint_every": 2, "baseline": "mean", "buffer": buffer}
+    how = TrainingSettings(lr=1e-2, epochs=2, **given)
     whole = NetworkState.fresh(config(**net), WIDTH)
     log = train_policies(whole, questions(20), answers_of(planted), how)
 
@@ -291,9 +276,8 @@ def test_a_stopped_training_ends_as_if_it_never_was(
         # what the checkpoint knows is not asked again
         assert len(asked) <= 2 * 4 * len(state.adjacency)
     once_more = NetworkState.fresh(config(**net), WIDTH)
-    assert (
-        train_policies(once_more, questions(20), answers_of(planted), how, checkpoint=kept) == log
-    )
+    again = train_policies(once_more, questions(20), answers_of(planted), how, checkpoint=kept)
+    assert again == log
     assert same(once_more, whole)
     assert list(kept.parent.iterdir()) == [kept]
 
@@ -302,13 +286,8 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     how = TrainingSettings(epochs=1)
 
     def run(net: dict[str, Any], count: int, how: TrainingSettings) -> None:
-        train_policies(
-            NetworkState.fresh(config(**net), WIDTH),
-            questions(count),
-            answers_of(planted),
-            how,
-            checkpoint=kept,
-        )
+        state = NetworkState.fresh(config(**net), WIDTH)
+        train_policies(state, questions(count), answers_of(planted), how, checkpoint=kept)
 
     run({}, 10, how)
     for other in ([{"seed": 5}, 10, how], [{}, 11, how], [{}, 10, TrainingSettings(epochs=2)]):
@@ -348,9 +327,8 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], said: str
 
 def test_presets_and_settings_by_name() -> None:
     assert configured({}) == (NetworkConfig(), TrainingSettings())
-    network, training = configured(
-        {"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}, "supervised"
-    )
+    given = {"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}
+    network, training = configured(given, "supervised")
     assert (network.gamma, network.strategies) == (0.3, ("cot", "simple"))
     assert (training.lr, training.learning) == (0.1, "supervised")
     for name in PRESETS:

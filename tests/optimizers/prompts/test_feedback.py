@@ -1,6 +1,4 @@
-"""Feedback on an answered question: who was right, who swayed whom, what deciders missed, safely
-quoted.
-"""
+"""Feedback on an answer: who was right, who swayed whom, what deciders missed, quoted."""
 
 import json
 from typing import Any
@@ -34,27 +32,16 @@ A, B, C = 'A ("bank")', 'B ("library")', 'C ("mall")'
 
 
 def test_who_swayed_whom() -> None:
-    lines = told(
-        "A",
-        turn("x", 1, "B"),
-        turn("y", 1, "A"),
-        turn("z", 1, "C"),
-        turn("x", 2, "A"),
-        turn("z", 2, "B"),
-    )
-    assert (
-        f"x was misled from the right {B} to the wrong {A} in round 2, after y had said so."
-        in lines
-    )
-    assert f"z was won over from the wrong {C} to the right {B} in round 2." in lines, (
-        "x no longer says B"
-    )
+    first = [turn("x", 1, "B"), turn("y", 1, "A"), turn("z", 1, "C")]
+    lines = told("A", *first, turn("x", 2, "A"), turn("z", 2, "B"))
+    misled = f"x was misled from the right {B} to the wrong {A} in round 2"
+    assert f"{misled}, after y had said so." in lines
+    # x no longer says B
+    assert f"z was won over from the wrong {C} to the right {B} in round 2." in lines
     assert not [line for line in lines if line.startswith("y was")]
     two = told("A", turn("x", 1, "A"), turn("y", 1, "A"), turn("z", 1, "B"), turn("z", 2, "A"))
-    assert (
-        f"z was misled from the right {B} to the wrong {A} in round 2, after x and y had said so."
-        in two
-    )
+    misled = f"z was misled from the right {B} to the wrong {A} in round 2"
+    assert f"{misled}, after x and y had said so." in two
 
 
 def test_what_the_judge_ignored() -> None:
@@ -65,11 +52,8 @@ def test_what_the_judge_ignored() -> None:
     assert f"judge decided for the right {B}, although y had said otherwise." in right
     silent = told("B", *turns, turn("judge", 1, None), by="fallback:majority")
     assert f"judge gave no readable decision, although x and z had given the right {B}." in silent
-    assert not [
-        line
-        for line in told("A", turn("x", 1, "A"), turn("judge", 1, "A"))
-        if "judge decided" in line
-    ]
+    lines = told("A", turn("x", 1, "A"), turn("judge", 1, "A"))
+    assert not [line for line in lines if "judge decided" in line]
 
 
 @given(st.text(max_size=2000))

@@ -1,6 +1,4 @@
-"""The search itself: seeded draws, growing subsets, paired pruning, and the front. No LM is
-asked.
-"""
+"""The search itself: seeded draws, growing subsets, paired pruning, the front. No LM is asked."""
 
 import random
 import warnings
@@ -30,16 +28,12 @@ SPACE = space_of("deliberation")
 
 
 def worth(setting: dict[str, Any]) -> list[float]:
-    return [
-        setting["max_rounds"] + len(setting["roles"]) / 7,
-        len(setting["roles"]) * setting["max_rounds"],
-    ]
+    rounds, roles = setting["max_rounds"], len(setting["roles"])
+    return [rounds + roles / 7, roles * rounds]
 
 
 def study(sampler: str, places: int, *, reopened: bool, goals: int = 1) -> list[str]:
-    """The settings that a study tries, with a new process's worth of state before each trial if
-    reopened.
-    """
+    """The settings that a study tries, reopened as by a new process before each trial at will."""
     storage = optuna.storages.InMemoryStorage()
     directions = ["maximize", "minimize"][:goals]
     made = optuna.create_study(storage=storage, study_name="s", directions=directions)
@@ -108,25 +102,15 @@ def finished(
     """A study with a finished trial for each of the values, and its table."""
     largest = optuna.study.StudyDirection.MAXIMIZE
     made = optuna.create_study(directions=[DIRECTIONS.get(name, largest) for name in goals])
-    made.add_trials(
-        [
-            optuna.trial.create_trial(values=list(found), user_attrs={PLACE: place})
-            for place, found in enumerate(values)
-        ]
-    )
+    create = optuna.trial.create_trial
+    for place, found in enumerate(values):
+        made.add_trial(create(values=list(found), user_attrs={PLACE: place}))
     table = []
     for number, found in enumerate(values):
         named = zip([*goals, "calls"], [*found, 1], strict=True)
         scores: Any = {name: {"value": value} for name, value in named}
-        table.append(
-            TrialEntry(
-                trial=number,
-                state="finished",
-                place=number,
-                setting={"number": number},
-                scores=scores,
-            )
-        )
+        about = {"trial": number, "place": number, "setting": {"number": number}}
+        table.append(TrialEntry(state="finished", scores=scores, **about))
     return made, table
 
 

@@ -87,9 +87,8 @@ def test_tokens_and_money_are_not_exceeded(budget: str, tmp_path: Path) -> None:
         else:
             assert 0.9 * limit.usd <= paid["cost_usd"] <= limit.usd
         assert paid["calls"] == len(server.bodies) < 200
-        assert len(server.bodies) == len(
-            (tmp_path / ".folkmoot" / "calls.jsonl").read_text().splitlines()
-        )
+        calls = (tmp_path / ".folkmoot" / "calls.jsonl").read_text()
+        assert len(server.bodies) == len(calls.splitlines())
 
 
 def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> None:
@@ -98,9 +97,8 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
         began = time.monotonic()
         result = run(server, tmp_path, budget="0.3 s")
         assert time.monotonic() - began < 5
-        assert result.summary.counts == Counts(
-            questions=60, rows=0, correct=0, errors=0, unreadable=0, truncated=0
-        )
+        none = dict.fromkeys(("rows", "correct", "errors", "unreadable", "truncated"), 0)
+        assert result.summary.counts == Counts(questions=60, **none)
         assert "time is over" in result.summary.stopped
 
 
@@ -171,10 +169,8 @@ def test_money_needs_a_price_before_any_call(scripted: ScriptedServer, tmp_path:
     with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
         run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
     assert not scripted.bodies
-    assert (
-        run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls").summary.paid["calls"]
-        == 4
-    )
+    again = run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls")
+    assert again.summary.paid["calls"] == 4
     with pytest.raises(fm.UserError, match="cost so far is unknown"):
         run(scripted, tmp_path, n=2, budget="2 USD")
 
@@ -187,21 +183,13 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
     scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str
 ) -> None:
     scripted.reply = lambda _: (200, {}, completion('{"answer": "A"}', usage=usage))
-    lms = [
-        fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")
-    ]
+    names = ("openai/x", "hosted_vllm/x")
+    lms = [fm.lm(name, api_base=scripted.url, price=PRICE) for name in names]
     lms.append(dspy.LM("openai/gpt-4.1", api_base=scripted.url, api_key="sk-none", cache=False))
     for number, each in enumerate(lms):
         scripted.requests.clear()
-        result = fm.evaluate(
-            fm.SingleAgent(),
-            questions(5),
-            lm=each,
-            out=tmp_path / str(number),
-            tracking=False,
-            concurrency=1,
-            budget=budget,
-        )
+        given: Any = {"out": tmp_path / str(number), "tracking": False, "concurrency": 1}
+        result = fm.evaluate(fm.SingleAgent(), questions(5), lm=each, budget=budget, **given)
         assert len(scripted.bodies) == 1
         assert "did not report the tokens" in result.summary.stopped
         assert [result.summary.paid[name] for name in ("prompt_tokens", "cost_usd")] == [None, None]

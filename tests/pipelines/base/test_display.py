@@ -1,6 +1,4 @@
-"""Live progress: shown where somebody looks, one line at a time, and never the reason that a run
-ends.
-"""
+"""Live progress: shown where somebody looks, line by line, and never the end of a run."""
 
 import io
 import re

@@ -14,10 +14,8 @@ TAGS = {"div", "p", "pre", "strong", "table", "thead", "tbody", "tr", "th", "td"
 
 
 def evaluated(folder: Path, wrong: int = 0) -> fm.Evaluation:
-    asked = [
-        fm.Question(id=f"q{i}", question=f"{EVIL} {i}", choices=CHOICES, answer="A")
-        for i in range(9)
-    ]
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    asked = [fm.Question(id=f"q{i}", question=f"{EVIL} {i}", **known) for i in range(9)]
 
     def sometimes(question: fm.Question) -> str:
         return "AB"[int(question.question.split()[-1]) < wrong]  # A is right

@@ -145,21 +145,14 @@ def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> N
         words = ["--lm", "judge=openai/big", "--record", tmp_path / "record"]
         evaluate(server, ten, *words, "--out", tmp_path / "first", program=SPEC)
     words = ["--no-track", "--out", tmp_path / "again"]
-    again = folkmoot(
-        "evaluate", SPEC, "--data", ten, "--lm", f"replay/{tmp_path / 'record'}", *words
-    )
-    assert again.exit_code == 0
-    kept = ("id", "answer", "decided_by", "rounds", "correct", "error")
-    assert [[row[key] for key in kept] for row in rows_of(tmp_path / "again")] == [
-        [row[key] for key in kept] for row in rows_of(tmp_path / "first")
-    ]
-    for words in (
-        ["--temperature", "1"],
-        ["--lm", "judge=openai/x"],
-        ["--api-base", "http://127.0.0.1:1/v1"],
-    ):
-        lm_option = ["--lm", f"replay/{tmp_path / 'record'}"]
-        refused = folkmoot("evaluate", SPEC, "--data", ten, *lm_option, *words)
+    replay = ["evaluate", SPEC, "--data", ten, "--lm", f"replay/{tmp_path / 'record'}"]
+    assert folkmoot(*replay, *words).exit_code == 0
+    first, again = rows_of(tmp_path / "first"), rows_of(tmp_path / "again")
+    for key in ("id", "answer", "decided_by", "rounds", "correct", "error"):
+        assert [row[key] for row in again] == [row[key] for row in first]
+    addressed = ["--api-base", "http://127.0.0.1:1/v1"]
+    for words in (["--temperature", "1"], ["--lm", "judge=openai/x"], addressed):
+        refused = folkmoot(*replay, *words)
         assert refused.exit_code == 2
         assert "answers as recorded" in refused.stderr
 

@@ -1,6 +1,4 @@
-"""`folkmoot compare` as a user meets it: tables, JSON, the budget-matched baseline, and what is
-refused.
-"""
+"""`folkmoot compare` as a user meets it: tables, JSON, matched budgets, what is refused."""
 
 import json
 import re
@@ -41,27 +39,21 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
     assert re.match(r" +right +against 1 agent +price$", lines[0])
     assert re.match(r"1 agent +50% .*▕.*●.*▏ +· +1×$", lines[1])
     assert re.match(r"2 agents \+ judge +90% .*●.* \+40 .*┊.*●.* \[0, \+69\] +2.4×$", lines[2])
+    ratio = json.loads(folkmoot("compare", *two, "--json").stdout)["pairs"][0]["token_ratio"]
     assert lines[3:] == [
         "",
         "2 agents + judge is ahead so far, undecided. Against 1 agent: 90% against 50% on 10 "
         "questions: +40 points, 95% interval 0 to +69. 10 questions show "
         "differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "
-        f"judge, ahead so far, costs {price_ratio(two)} times as much.",
+        f"judge, ahead so far, costs {ratio:.1f} times as much.",
         "1 agent: simple",
         "2 agents + judge: intuitive, reasoner; at most 3 rounds",
     ]
     assert len(result.stdout.splitlines()) <= 24
 
 
-def price_ratio(two: tuple[str, str]) -> str:
-    pair = json.loads(folkmoot("compare", *two, "--json").stdout)["pairs"][0]
-    return f"{pair['token_ratio']:.1f}"
-
-
-def test_tests_are_shown_on_request_and_json_has_everything_and_nothing_else(
-    two: tuple[str, str],
-) -> None:
+def test_tests_are_shown_on_request_and_json_has_everything(two: tuple[str, str]) -> None:
     assert "McNemar" not in folkmoot("compare", *two).stdout
     assert "McNemar's mid-p is 0.062, n = 10" in folkmoot("compare", *two, "--pairs").stdout
     result = folkmoot("compare", *two, "--json", "--names", "one,talk")
@@ -92,12 +84,8 @@ def test_the_address_is_never_taken_from_the_run(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     before = len(scripted.bodies)
-    refused(
-        folkmoot("compare", two[1], "--match-budget"),
-        "give its address with --api-base",
-        scripted,
-        before,
-    )
+    done = folkmoot("compare", two[1], "--match-budget")
+    refused(done, "give its address with --api-base", scripted, before)
 
 
 @pytest.mark.nightly

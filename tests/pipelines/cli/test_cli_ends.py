@@ -39,18 +39,14 @@ def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path:
 
 
 HELD_OUT = ("--train", "t.jsonl", "--validation", "v.jsonl")
+COMPILED = ("single:simple", "--optimizer", "bootstrap_rs")
 
 
 @pytest.mark.parametrize(
     ("words", "budget", "code", "first"),
     [
         (("evaluate", "single:simple", "--data", "v.jsonl"), 5, 1, "Budget 5 calls spent"),
-        (
-            ("compile", "single:simple", *HELD_OUT, "--optimizer", "bootstrap_rs"),
-            30,
-            1,
-            "Budget 30 calls spent",
-        ),
+        (("compile", *COMPILED, *HELD_OUT), 30, 1, "Budget 30 calls spent"),
         (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 30 calls spent"),
         # A contest whose money is gone has a program to take.
         (("try", "v.jsonl", "--only", "panel"), 90, 0, "of 90 calls pays for no more questions"),
@@ -168,9 +164,8 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
         "main()"
     )
     words = ["ask", "single:cot", "Who?", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
-    done = subprocess.run(
-        [sys.executable, "-c", start, *words], capture_output=True, text=True, timeout=120
-    )
+    run = [sys.executable, "-c", start, *words]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
 
 
@@ -183,11 +178,8 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
     monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
     result = evaluate(scripted, ten)
     assert result.exit_code == 1
-    assert (
-        result.stderr
-        == "folkmoot: unexpected KeyError: 'surprise' (run it again with --debug for the "
-        "traceback)\n"
-    )
+    said = "unexpected KeyError: 'surprise' (run it again with --debug for the traceback)"
+    assert result.stderr == f"folkmoot: {said}\n"
     assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
 
 
@@ -233,9 +225,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize(("how", "said"), [("heeded", "interrupted"), ("not", "went on")])
 def test_ctrl_c_is_heeded_even_where_python_drops_exceptions(how: str, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FINALISED, how], capture_output=True, text=True, check=True
-    )
+    run = [sys.executable, "-c", FINALISED, how]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == said
 
 
@@ -250,9 +241,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
-def test_the_ui_server_and_its_children_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ui_and_its_children_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"
     assert KEY not in " ".join(ui_server.server_command("127.0.0.1", port))
     server = [sys.executable, "-c", SERVER, str(port)]
@@ -276,18 +265,14 @@ def test_the_ui_server_and_its_children_end(
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and was not yet collected by its new parent does
-    not.
-    """
+    """Whether the process runs; one that ended and was not collected yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def test_the_result_of_another_run_is_not_shown(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
+def test_another_run_is_not_shown(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     words = ["--no-track", "--out", tmp_path / "out"]
     assert evaluate(scripted, ten, *words).exit_code == 0
     ended = evaluate(scripted, ten, *words, program="single:cot")

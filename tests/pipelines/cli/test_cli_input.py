@@ -79,11 +79,7 @@ BAD: list[tuple[list[str], str]] = [
 
 @pytest.mark.parametrize(("words", "told"), BAD)
 def test_bad_input_is_refused_before_any_call(
-    words: list[str],
-    told: str,
-    scripted: ScriptedServer,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    words: list[str], told: str, scripted: ScriptedServer, home: Path
 ) -> None:
     ten_questions(home)
     write(home / "other.jsonl", *(question(number) for number in range(20, 26)))

@@ -56,17 +56,8 @@ def test_a_plan_first_then_figures_in_words_or_as_json(scripted: Any, files: lis
 def test_ctrl_c_keeps_what_was_found(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()
     scripted.delay = 0.1
-    words = [
-        "compile",
-        "single:simple",
-        *lm(scripted),
-        *files,
-        "--optimizer",
-        "copro",
-        "--out",
-        "out",
-        "--json",
-    ]
+    words = ["compile", "single:simple", *lm(scripted), *files]
+    words += ["--optimizer", "copro", "--out", "out", "--json"]
     process = Child(command, *words, "--concurrency", 4)
     end = time.monotonic() + 60
     while len(scripted.bodies) < 30 and process.poll() is None and time.monotonic() < end:

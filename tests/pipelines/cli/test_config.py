@@ -1,6 +1,4 @@
-"""Defaults of the command line: configuration files and FOLKMOOT_LM, which counts, and what none
-may say.
-"""
+"""Defaults of the command line: configuration files, FOLKMOOT_LM, and what none may say."""
 
 import json
 from pathlib import Path
@@ -49,17 +47,14 @@ def test_which_default_counts(scripted: ScriptedServer, monkeypatch: pytest.Monk
 
 
 def test_pairs_are_joined_singly(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    config(
-        'lm = ["openai/rest", "judge=openai/of-file"]\n[ask]\nset = ["max_rounds=1", '
-        '"tie_break=judge"]\n'
-    )
+    ours = '[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n'
+    config(f'lm = ["openai/rest", "judge=openai/of-file"]\n{ours}')
     scripted.reply = lambda body: json.dumps(
         {"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"}
     )
     program = ("ask", "deliberation:intuitive,critic", *ASK[2:])
-    assert (
-        folkmoot(*program, "--lm", "judge=openai/of-option", "--set", "max_rounds=2").exit_code == 0
-    )
+    changed = ("--lm", "judge=openai/of-option", "--set", "max_rounds=2")
+    assert folkmoot(*program, *changed).exit_code == 0
     models = [body["model"] for body in scripted.bodies]
     assert {*models} == {"rest", "of-option"}
     assert len(models) == 5
@@ -147,10 +142,9 @@ def test_the_example_of_the_docs_is_read(
     config(page.split("```toml\n")[1].split("```")[0])
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    words = ("deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", 2)
-    planned = folkmoot(
-        "evaluate", *words, "--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"
-    )
+    words = ["deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", "2"]
+    words += ["--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"]
+    planned = folkmoot("evaluate", *words)
     assert planned.exit_code == 0, planned.output
     assert f"concurrency = 16 ({home / OWN})" in planned.stderr
     assert "judge openai/o" in planned.stderr
@@ -161,9 +155,7 @@ def test_files_beside_the_configuration_are_found(scripted: ScriptedServer, home
     beside = (home / OWN).parent
     beside.mkdir(parents=True, exist_ok=True)
     ten_questions(home).rename(beside / "questions.jsonl")
-    config(
-        'lm = "openai/x"\n[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = '
-        "false\nlimit = 3\n"
-    )
+    ours = '[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = false\nlimit = 3\n'
+    config(f'lm = "openai/x"\n{ours}')
     assert folkmoot("evaluate", "single:simple", "-q").exit_code == 0
     assert len((beside / "out" / "results.jsonl").read_text().splitlines()) == 3

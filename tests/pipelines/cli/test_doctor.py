@@ -37,9 +37,7 @@ def test_a_machine_in_order_has_no_failure_and_stays_clean(checks: Any, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_every_trouble_has_a_fix(
-    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_troubles_have_fixes(checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql://me:{KEY}@127.0.0.1:1/db")
     monkeypatch.setattr(cli_doctor, "find_spec", lambda name: None)
@@ -67,9 +65,7 @@ def test_a_store_of_the_installed_mlflow_is_not_opened(
     assert opened == [1] * (not last)
 
 
-def test_a_folder_that_cannot_be_written_has_no_store(
-    checks: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_folder_has_no_store(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     found = checks()["MLflow store"]
     assert (found.status, "cannot be written" in found.result) == ("fail", True)

@@ -25,17 +25,8 @@ def printed(text: str) -> list[str]:
     return [line for line in found if " FILE" not in line]
 
 
-def paste(line: str) -> None:
-    program, *words = shlex.split(line)
-    assert program == "folkmoot"
-    done = folkmoot(*words)
-    assert done.exit_code == 0, (line, done.stderr)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_a_command_prints_can_be_pasted(
-    name: str, ten: Path, scripted: ScriptedServer
-) -> None:
+def test_what_is_printed_can_be_pasted(name: str, ten: Path, scripted: ScriptedServer) -> None:
     write(ten.parent / "train.jsonl", *(question(20 + number) for number in range(8)))
     done = folkmoot(*COMMANDS[name], *lm(scripted), "--no-track", "--out", f"{FOLDER}/{name}")
     shown = folkmoot("show", f"{FOLDER}/{name}")
@@ -43,7 +34,10 @@ def test_what_a_command_prints_can_be_pasted(
     assert len(lines) >= 2, (done.stdout, done.stderr)
     assert name == "evaluate" or any("ask" in line and scripted.url in line for line in lines)
     for line in lines:
-        paste(line)
+        program, *words = shlex.split(line)
+        assert program == "folkmoot"
+        done = folkmoot(*words)
+        assert done.exit_code == 0, (line, done.stderr)
 
 
 def test_a_missing_option_says_what_to_give(home: Path) -> None:

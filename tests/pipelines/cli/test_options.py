@@ -1,6 +1,4 @@
-"""A command's options are the fields of its request, which the Python function has as its
-arguments.
-"""
+"""A command's options are its request's fields, which the Python function has as arguments."""
 
 import inspect
 import subprocess
@@ -15,20 +13,13 @@ import folkmoot as fm
 from folkmoot.pipelines.cli import app as cli
 from folkmoot.pipelines.cli.command import command_options
 
-FUNCTIONS = {
-    "evaluate": fm.evaluate,
-    "compile": fm.compile,
-    "tune": fm.tune,
-    "reproduce": fm.reproduce,
-    "train": fm.train,
-}
+NAMES = ("evaluate", "compile", "tune", "reproduce", "train")
+FUNCTIONS = {name: getattr(fm, name) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
-    """Every field of a request is an argument of the Python function, with its default, and every
-    option of the command is a field of the request or of the view.
-    """
+    """A request's fields are the function's arguments, with defaults; each option is a field."""
     request, view, _ = cli.COMMANDS[name]
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     assert list(parameters) == list(inspect.signature(request).parameters)

@@ -49,10 +49,8 @@ def test_a_terminal_breaks_sentences_but_no_command(monkeypatch: pytest.MonkeyPa
     screen = Screen(sink, force_terminal=True, width=20)
     monkeypatch.setattr(show, "console", lambda: screen)
     show.show_lines(["next: folkmoot compare runs/one runs/two", "a sentence of many words"])
-    assert sink.getvalue().splitlines()[:2] == [
-        "next: folkmoot compare runs/one runs/two",
-        "a sentence of many ",
-    ]
+    first = ["next: folkmoot compare runs/one runs/two", "a sentence of many "]
+    assert sink.getvalue().splitlines()[:2] == first
 
 
 def test_doctor_shows_what_a_server_said_in_one_harmless_line(scripted: ScriptedServer) -> None:

@@ -14,12 +14,8 @@ def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path)
     evaluate(scripted, ten, "--out", "run", program=SPEC)
     shown = folkmoot("show", "run", "q1")
     assert shown.exit_code == 0, shown.output
-    for text in (
-        "What holds soup 1?",
-        "A. a flask",
-        "reasoner, round 1",
-        "✗  right is B (a sieve)",
-    ):
+    texts = ("What holds soup 1?", "A. a flask", "reasoner, round 1", "✗  right is B (a sieve)")
+    for text in texts:
         assert text in shown.stdout
     assert folkmoot("show", "run", "2").stdout == shown.stdout
     (row,) = json.loads(folkmoot("show", "run", "q1", "--json").stdout)
@@ -46,9 +42,7 @@ def test_without_an_id_what_went_wrong_stands_first(scripted: ScriptedServer, te
     assert failed.stdout.splitlines()[-1] == "next: folkmoot show failed"
 
 
-def test_help_shows_the_options_that_most_people_need_and_all_of_them_in_groups_when_asked() -> (
-    None
-):
+def test_help_shows_the_usual_options_and_all_in_groups_when_asked() -> None:
     shown, everything = (folkmoot("try", word).stdout for word in ("--help", "--help-all"))
     assert len(shown.splitlines()) <= 50
     assert len(everything.splitlines()) > 100

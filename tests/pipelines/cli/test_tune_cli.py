@@ -1,6 +1,4 @@
-"""`folkmoot tune` on the command line: plan, result, JSON, resuming, input that is wrong, and
-Ctrl-C.
-"""
+"""`folkmoot tune` on the command line: plan, result, JSON, resuming, wrong input, Ctrl-C."""
 
 import json
 import signal
@@ -39,12 +37,8 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
     same = words(scripted, "--objective", "accuracy,calls", "--sampler", "grid")
     done = folkmoot(*same)
     assert done.exit_code == 0, done.stderr
-    for text in (
-        "winner: roles=critic,reasoner",
-        "on validation: 100.0%",
-        "optimistic",
-        "Pareto-optimal 1:",
-    ):
+    shown = ("winner: roles=critic,reasoner", "on validation: 100.0%")
+    for text in (*shown, "optimistic", "Pareto-optimal 1:"):
         assert text in done.stdout
     assert "at most" in done.stderr
     made = len(scripted.requests)
@@ -62,9 +56,8 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
 
 
 def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None:
-    done = folkmoot(
-        *words(scripted, "--dry-run", "--json", "--storage", "postgresql://me:pw@host/db")
-    )
+    storage = "postgresql://me:pw@host/db"
+    done = folkmoot(*words(scripted, "--dry-run", "--json", "--storage", storage))
     assert done.exit_code == 0
     assert json.loads(done.stdout)["most_calls"] == 2 * 2 * (24 * 2 + 2 * 16)
     assert "pw" not in done.stdout + done.stderr
@@ -90,15 +83,8 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     scripted.reply = scripted_by(critic_first)
     scripted.delay = 0.05
-    given = words(
-        scripted,
-        "--concurrency",
-        "1",
-        "--workers",
-        "2",
-        "--storage",
-        f"sqlite:///{tmp_path / 's.db'}",
-    )
+    storage = f"sqlite:///{tmp_path / 's.db'}"
+    given = words(scripted, "--concurrency", "1", "--workers", "2", "--storage", storage)
     running = Child(command, *given)
     end = time.monotonic() + 60
     while len(scripted.requests) < 5 and time.monotonic() < end:

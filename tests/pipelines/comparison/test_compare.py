@@ -36,9 +36,8 @@ def run(tmp_path: Path) -> Callable[..., Path]:
                 fields |= {"answer": None, "score": 0.0}
             if q in fails:
                 fields |= {"error": "the endpoint is away", "decided_by": "error", "score": None}
-            rows.append(
-                {**row(q, 0, q in right and q not in silent | fails), **fields, **change(q)}
-            )
+            good = q in right and q not in silent | fails
+            rows.append({**row(q, 0, good), **fields, **change(q)})
         folder = tmp_path / (name or f"run{next(numbers)}")
         return write_run(folder, rows, **{"program": {"program": folder.name}, **about})
 
@@ -91,9 +90,7 @@ def test_the_figures_of_a_pair(run: Write) -> None:
          "interval +13 to +100."),
     ],
 )  # fmt: skip
-def test_a_verdict_is_in_plain_figures(
-    run: Write, base: Any, team: Any, n: int, verdict: str
-) -> None:
+def test_verdicts_are_plain_figures(run: Write, base: Any, team: Any, n: int, verdict: str) -> None:
     assert fm.compare(run(base, n), run(team, n), names=NAMES)[0].verdict == verdict
 
 
@@ -113,9 +110,8 @@ def test_p_values_are_corrected_for_the_number_of_pairs(run: Write) -> None:
 def test_span_questions_are_also_compared_by_f1(run: Write) -> None:
     def spans(answer: str, right: bool, f1: float) -> Path:
         fields = {"kind": "span", "choices": None, "gold": "Ada Byron King", "answer": answer}
-        return run(
-            range(8 if right else 0), 8, change=lambda _: {**fields, "em": float(right), "f1": f1}
-        )
+        scores = {"em": float(right), "f1": f1}
+        return run(range(8 if right else 0), 8, change=lambda _: {**fields, **scores})
 
     (pair,) = fm.compare(spans("Ada Byron King", True, 1.0), spans("Ada Byron", False, 0.8))
     assert pair.f1 is not None
@@ -134,9 +130,8 @@ def test_prices_count_answers_from_a_cache_at_their_price(run: Write) -> None:
     once = run(range(5), 10, change=lambda _: {"usage": usage(1)})
     thrice = run(range(5), 10, change=lambda _: {"usage": usage(3)})
     nothing = {"calls": 3, "cached_calls": 3, "prompt_tokens": 0, "completion_tokens": 0}
-    again = run(
-        range(5), 10, change=lambda _: {"usage": {**nothing, "cost_usd": 0.0}, "takes": usage(3)}
-    )
+    free = {**nothing, "cost_usd": 0.0}
+    again = run(range(5), 10, change=lambda _: {"usage": free, "takes": usage(3)})
     for other in (thrice, again):
         found = fm.compare(once, other, names=["one", "other"])
         ratios = (found[0].call_ratio, found[0].token_ratio, found[0].cost_ratio)
@@ -144,7 +139,7 @@ def test_prices_count_answers_from_a_cache_at_their_price(run: Write) -> None:
         assert found.verdict.unit == "US dollars"
         assert found.verdict.prices == pytest.approx({"one": 0.01, "other": 0.03})
     assert (thrice and found.runs[1].usage["cost_usd"], found[0].seconds_ratio) == (0.0, None)
-    unknown = run(range(5), 10, change=lambda _: {"usage": {**nothing, "cost_usd": 0.0}})
+    unknown = run(range(5), 10, change=lambda _: {"usage": free})
     found = fm.compare(once, unknown)
     assert (found[0].token_ratio, found.verdict.unit) == (None, "calls")
 
@@ -187,19 +182,15 @@ def test_runs_are_named_by_program_then_by_its_rest_lm_and_folder(run: Write) ->
     deliberation = {"roles": ["a", "b"], "tie_break": "judge", "max_rounds": 3}
     talk = run({1}, 3, program={"program": "deliberation", **deliberation})
     assert fm.compare(single("simple"), talk).names == ["1 agent", "2 agents + judge"]
-    assert fm.compare(single("simple"), single("cot")).names == [
-        "1 agent (simple)",
-        "1 agent (cot)",
-    ]
+    names = ["1 agent (simple)", "1 agent (cot)"]
+    assert fm.compare(single("simple"), single("cot")).names == names
     by_lm = fm.compare(single("cot"), single("cot", "openai/large"))
     assert by_lm.names == ["1 agent (openai/small)", "1 agent (openai/large)"]
     by_folder = fm.compare(single("cot", name="x"), single("cot", name="y"))
     assert by_folder.names == ["1 agent (x)", "1 agent (y)"]
     assert fm.compare(talk, talk).names == ["2 agents + judge.0", "2 agents + judge.1"]
-    assert fm.compare(single("simple"), talk).legend == [
-        "1 agent: simple",
-        "2 agents + judge: a, b; at most 3 rounds",
-    ]
+    legend = ["1 agent: simple", "2 agents + judge: a, b; at most 3 rounds"]
+    assert fm.compare(single("simple"), talk).legend == legend
 
 
 def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Path) -> None:
@@ -243,20 +234,15 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write)
     some, half = run(range(90), 100, fails={99}), run((), 100, fails={*range(50)})
     found = fm.compare(base, some, half, names=["base", "some", "half"])
     assert found[0].verdict.startswith("some beats base: ")
-    assert found[1].verdict == (
-        "No verdict on half and base: half failed on 50 of 100 questions, more than "
-        "5%, so its score is no result."
-    )
+    failed = "half failed on 50 of 100 questions, more than 5%, so its score is no result."
+    assert found[1].verdict == f"No verdict on half and base: {failed}"
     assert found[1].verdict in found.lines()
     assert "no verdict" in found.table()[3]
     assert [one.errors for one in found.runs] == [0, 1, 50]
-    assert found.notes == [
-        f"{told} as wrong: folkmoot evaluate --retry-errors asks again."
-        for told in (
-            "1 of the 100 questions of some failed and counts",
-            "50 of the 100 questions of half failed and count",
-        )
-    ]
+    again = "as wrong: folkmoot evaluate --retry-errors asks again."
+    counted = ["1 of the 100 questions of some failed and counts"]
+    counted.append("50 of the 100 questions of half failed and count")
+    assert found.notes == [f"{told} {again}" for told in counted]
 
 
 @pytest.mark.parametrize(
@@ -306,11 +292,9 @@ def test_unreadable_answers_that_could_undo_a_difference_leave_it_open(run: Writ
 
 def lms(settings: Any = None, layout: str = "chat", **seats: str) -> dict[str, Any]:
     """The LMs of a run by seat."""
-    profile = {"layout": layout}
-    return {
-        seat: {"name": name, "endpoint": name, "profile": profile, "settings": settings or {}}
-        for seat, name in (seats or {"*": "x"}).items()
-    }
+    known = {"profile": {"layout": layout}, "settings": settings or {}}
+    named = (seats or {"*": "x"}).items()
+    return {seat: {"name": name, "endpoint": name, **known} for seat, name in named}
 
 
 @pytest.mark.parametrize(
@@ -356,11 +340,9 @@ def test_questions_of_a_cluster_count_together(run: Write) -> None:
 
 def test_data_sets_declare_what_belongs_together(run: Write) -> None:
     """Statements that come in pairs: each names its partner's id."""
-    base, team = (
-        run(right, 40, change=lambda q: {"meta": {"pair_id": f"q{q ^ 1}"}},
-            settings={"data": "com2sense"})
-        for right in ((), range(8))
-    )  # fmt: skip
+    given: Any = {"change": lambda q: {"meta": {"pair_id": f"q{q ^ 1}"}}}
+    given["settings"] = {"data": "com2sense"}
+    base, team = (run(right, 40, **given) for right in ((), range(8)))
     (pair,) = fm.compare(base, team)
     assert pair.clustered is not None
     assert (pair.cluster, pair.clustered.clusters, pair.test) == ("pair_id", 20, "cluster-robust p")
@@ -376,16 +358,12 @@ def test_variants_belong_to_the_question_that_they_name(run: Write) -> None:
     def topic(q: int) -> dict[str, Any]:
         return {"meta": {"topic": q % 5}}
 
-    base, team = (
-        run(right, 40, change=template, settings={"data": "x", "cluster": "of"})
-        for right in ((), range(8))
-    )
-    by_template = fm.compare(base, team)[0].clustered
-    assert by_template is not None
+    given: Any = {"change": template, "settings": {"data": "x", "cluster": "of"}}
+    base, team = (run(right, 40, **given) for right in ((), range(8)))
+    by_template: Any = fm.compare(base, team)[0].clustered
     assert by_template.clusters == 10
     base, team = (run(right, 40, change=topic) for right in ((), range(8)))
-    by_topic = fm.compare(base, team, cluster="topic")[0].clustered
-    assert by_topic is not None
+    by_topic: Any = fm.compare(base, team, cluster="topic")[0].clustered
     assert by_topic.clusters == 5  # 0 is a topic, too
 
 
@@ -405,11 +383,9 @@ def test_comparing_imports_nothing_heavy(run: Write) -> None:
         "    try: app(['compare', *sys.argv[1:], *more])\n"
         "    except SystemExit as end: assert not end.code, more\n"
         "    print('loaded', *sorted(HEAVY & {*sys.modules}), file=sys.stderr)"
-    ).replace(
-        "HEAVY",
-        "{'dspy', 'mlflow', 'torch', 'litellm', 'optuna', 'pandas', 'scipy.stats', 'sqlite3', "
-        "'ssl'}",
     )
+    heavy = {"dspy", "mlflow", "torch", "litellm", "optuna", "pandas", "scipy.stats"}
+    code = code.replace("HEAVY", repr(heavy | {"sqlite3", "ssl"}))
     words = [sys.executable, "-c", code, str(run({1}, 5)), str(run({2}, 5))]
     done = subprocess.run(words, capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if line.startswith("loaded")]

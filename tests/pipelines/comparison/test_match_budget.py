@@ -1,6 +1,4 @@
-"""The budget-matched baseline never spends without a ceiling, and says before it spends what it
-takes.
-"""
+"""The budget-matched baseline never spends without a ceiling, and says its price before."""
 
 import json
 import math
@@ -18,10 +16,9 @@ from folkmoot.pipelines.comparison.words import say
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
-QUESTIONS = [
-    fm.Question(id=str(number), question=f"Is this number {number}", choices=CHOICES, answer="A")
-    for number in range(12)
-]
+ASKED = {str(number): f"Is this number {number}" for number in range(12)}
+GIVEN: dict[str, Any] = {"choices": CHOICES, "answer": "A"}
+QUESTIONS = [fm.Question(id=id, question=text, **GIVEN) for id, text in ASKED.items()]
 
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -50,9 +47,7 @@ def tokens(server: ScriptedServer) -> int:
 
 
 def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedServer) -> None:
-    """The pilot's samples are short, and those after it are not: a estimate alone would cost a
-    multiple.
-    """
+    """The pilot's samples are short, those after it are not: an estimate would cost a multiple."""
     run, lm = talk(scripted)
     bill, before = tokens(scripted), tokens(scripted)
     asked = len(scripted.bodies)
@@ -115,15 +110,12 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
     """One LM costs ten times as much a token: by tokens one sample too many would be bought."""
     weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
     strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-5, 1e-5))
-    seats = fm.Deliberation(
-        ["intuitive", "reasoner"], tie_break="majority", max_rounds=1, lms={"reasoner": strong}
-    )
+    how: Any = {"tie_break": "majority", "max_rounds": 1, "lms": {"reasoner": strong}}
+    seats = fm.Deliberation(["intuitive", "reasoner"], **how)
     mixed = fm.evaluate(seats, QUESTIONS, lm=weak, out="mixed", tracking=False)
     fm.match_budget(mixed, QUESTIONS, lm=[weak, strong])
-    by_lm = {
-        name: noted(fm.load_run(next(Path(f"mixed/match-budget/openai-{name}").glob("*-samples"))))
-        for name in ("weak", "strong")
-    }
+    runs = {name: Path(f"mixed/match-budget/openai-{name}") for name in ("weak", "strong")}
+    by_lm = {name: noted(fm.load_run(next(run.glob("*-samples")))) for name, run in runs.items()}
     assert by_lm["weak"].in_dollars
     assert by_lm["weak"].samples == samples_for(by_lm["weak"].spent, by_lm["weak"].taken) > 5
     assert by_lm["strong"].samples == 1
@@ -138,9 +130,8 @@ def test_a_mixed_teams_fair_opponent_is_the_best_of_its_lms(scripted: ScriptedSe
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms={"reasoner": strong})
     team = fm.evaluate(program, QUESTIONS, lm=strong, out="team", tracking=False)
     alone = fm.compare(one, team, names=["one", "team"])
-    assert (
-        "team and one also differ in LM (team: openai/strong; one: openai/weak)" in alone.headline
-    )
+    differ = "team and one also differ in LM (team: openai/strong; one: openai/weak)"
+    assert differ in alone.headline
     base = fm.match_budget(team, QUESTIONS, lm=strong)
     assert fm.compare(base, team, names=["base", "team"])[0].confounds == ()
     with_base = fm.compare("one", "team", names=["one", "team"])  # found in the folder of the run
@@ -161,10 +152,8 @@ def priced(scripted: ScriptedServer, ten: Path) -> list[str]:
 
 
 def test_the_plan_has_the_price_of_the_run(scripted: ScriptedServer, priced: list[str]) -> None:
-    asked, paid = (
-        len(scripted.bodies),
-        json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"],
-    )
+    asked = len(scripted.bodies)
+    paid = json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"]
     done = folkmoot(*priced, "--dry-run", "--json")
     plan = json.loads(done.stdout)
     assert plan["cost_per_question"] == pytest.approx(paid / 10)
@@ -175,9 +164,8 @@ def test_the_plan_has_the_price_of_the_run(scripted: ScriptedServer, priced: lis
     assert f"at most {plan['budget']}, as much as it took" in done.stderr
     assert len(scripted.bodies) == asked
     assert not Path("talk/match-budget").exists()
-    other = json.loads(
-        folkmoot(*priced, "--dry-run", "--json", "--price", "openai/scripted=1,2").stdout
-    )
+    words = ("--dry-run", "--json", "--price", "openai/scripted=1,2")
+    other = json.loads(folkmoot(*priced, *words).stdout)
     # both sides at the price of now
     assert other["cost_per_question"] == pytest.approx(paid / 10 / 2000)
 

@@ -34,27 +34,20 @@ def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> 
     assert [run["n"] for run in runs] == [40, 40]
     half = stats.t.ppf(0.975, 39) * b.std(ddof=1) / np.sqrt(40)
     assert (runs[0]["low"], runs[0]["high"]) == pytest.approx((b.mean() - half, b.mean() + half))
-    assert found.notes == [
-        f"{name} has {answers} answers to 40 questions: each question counts once, by the mean "
-        f"over its "
-        "answers."
-        for name, answers in (("base", 200), ("team", 120))
-    ]
+    mean = "answers to 40 questions: each question counts once, by the mean over its answers."
+    assert found.notes == [f"base has 200 {mean}", f"team has 120 {mean}"]
     (clustered,) = fm.compare(one, other, cluster="subject")
     assert clustered.clustered == clustered_mean(a - b, [q % 5 for q in range(40)])
 
 
 def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[float, float]:
-    """The share of pairs of equals with a verdict, and what it was with each repeat as a
-    question.
-    """
+    """The share of pairs of equals with a verdict, and that with each repeat as a question."""
     rng = np.random.default_rng(n)
     verdicts, separate = 0, 0
     for _ in range(pairs):
         right = null_pair(rng, n, repeats)
-        folders = [
-            repeated_run(tmp_path / name, each) for name, each in zip("ab", right, strict=True)
-        ]
+        named = zip("ab", right, strict=True)
+        folders = [repeated_run(tmp_path / name, each) for name, each in named]
         (pair,) = fm.compare(*folders)
         verdicts += pair.outcome in ("a", "b")
         a, b = right

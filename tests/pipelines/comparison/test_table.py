@@ -48,9 +48,8 @@ def test_only_0_is_written_as_0(difference: float, decimals: int, written: str) 
 
 @pytest.mark.parametrize("is_rate", [True, False])
 def test_no_line_is_wider_than_a_terminal(is_rate: bool) -> None:
-    wide = Standing(
-        "x" * 60, Estimate(0.123456, -1, 1), Estimate(-0.123456, -0.987654, 0.5), 1234567.0
-    )
+    score, gain = Estimate(0.123456, -1, 1), Estimate(-0.123456, -0.987654, 0.5)
+    wide = Standing("x" * 60, score, gain, 1234567.0)
     lines = table_lines([ONE, wide], "y" * 90, is_rate=is_rate)
     assert max(map(len, lines)) <= 80
     assert "…" in lines[0]

@@ -1,7 +1,6 @@
-"""Compiling prompts: planted optima, budgets, held-out comparisons, every optimizer and
-protocol.
-"""
+"""Compiling prompts: planted optima, budgets, held-out comparisons, each optimizer, protocol."""
 
+import itertools
 import json
 import logging
 import re
@@ -34,6 +33,11 @@ from folkmoot.signatures.strategies import Simple
 WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
 SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn", "bootstrap_optuna"]
 NAMES = [*SHOWERS, *WRITERS, "simba"]
+
+
+def choices(count: int) -> list[fm.Question]:
+    known: Any = {"choices": {"A": "x", "B": "y"}, "answer": "A"}
+    return [fm.Question(id=f"q{n}", question=f"Which {n}?", **known) for n in range(count)]
 
 
 def at_night(*case: Any) -> Any:
@@ -73,21 +77,14 @@ def test_demonstrations_that_answers_depend_on_are_found(scripted: Any, name: st
         assert {one.question for one in found.pool} <= {q.question for q in colours(16, "t")}
     else:
         assert found.seat.predict.demos
-        assert all(
-            set(demo.keys()) <= {"question", "choices", "context", "kind", "answer"}
-            for demo in found.seat.predict.demos
-        )
+        fields = {"question", "choices", "context", "kind", "answer"}
+        assert all(set(demo.keys()) <= fields for demo in found.seat.predict.demos)
 
 
 def test_only_right_answers_become_demonstrations(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = lambda body: answering(body, digest(body["messages"][-1]) % 2 == 0)
-    compiled(
-        scripted.url,
-        program=fm.SingleAgent("cot"),
-        optimizer="bootstrap",
-        validation=0,
-        out=tmp_path,
-    )
+    given: Any = {"optimizer": "bootstrap", "validation": 0, "out": tmp_path}
+    compiled(scripted.url, program=fm.SingleAgent("cot"), **given)
     gold = {q.question: q.answer for q in colours(16, "t")}
     rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
     demos = [demo for row in rows for demo in row["prompts"]["seat.predict"]["demos"]]
@@ -212,24 +209,13 @@ def network() -> Any:
     )
 
 
-PROTOCOL_NAMES = [  # by day, optimizers that ask much have protocols that ask little
-    "network",
-    "decomposition",
-    "ensemble",
-    "causal",
-    "deliberation",
-    "cot",
-    "self_consistency",
-    "team",
-]
+# By day, optimizers that ask much have protocols that ask little.
+PROTOCOL_NAMES = ["network", "decomposition", "ensemble", "causal"]
+PROTOCOL_NAMES += ["deliberation", "cot", "self_consistency", "team"]
 PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
 REFUSED = [("knn", "network")]  # both choose anew for each question
-OTHERS = [
-    at_night(name, protocol)
-    for name in NAMES
-    for protocol in PROTOCOL_NAMES
-    if (name, protocol) not in PAIRS + REFUSED
-]
+ALL = itertools.product(NAMES, PROTOCOL_NAMES)
+OTHERS = [at_night(*pair) for pair in ALL if pair not in PAIRS + REFUSED]
 
 
 @pytest.mark.parametrize(("name", "protocol"), [*PAIRS, *OTHERS])
@@ -244,11 +230,8 @@ def test_optimizers_run_on_all(scripted: Any, tmp_path: Path, name: str, protoco
     assert result.stopped is None
     assert result.calls_made <= len(scripted.bodies)
     with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
-        again = (
-            fm.load_program(out / "program")
-            if protocol != "team" and protocol != "network"
-            else found
-        )
+        loads = protocol not in ("team", "network")
+        again = fm.load_program(out / "program") if loads else found
         asked = colours(1, "new")[0]
         assert again(**asked.inputs()).answer == found(**asked.inputs()).answer
 
@@ -308,16 +291,12 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
         return f"[[ ## answer ## ]]\n{asked}\n\n[[ ## completed ## ]]"
 
     scripted.reply = reply
-    even = [
-        fm.Question(
-            id=f"q{i}", question=f"Is {i} even?", answer=("yes", "no")[i % 2], kind="boolean"
-        )
-        for i in range(24)
-    ]
+    answers = enumerate(["yes", "no"] * 12)
+    known = [{"id": str(i), "question": f"Is {i} even?", "answer": said} for i, said in answers]
+    even = [fm.Question(kind="boolean", **fields) for fields in known]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    found = fm.compile(
-        dspy.Predict(Even), even, lm=lm, optimizer="reanchor", out=tmp_path, tracking=False
-    )
+    given: Any = {"lm": lm, "optimizer": "reanchor", "out": tmp_path, "tracking": False}
+    found = fm.compile(dspy.Predict(Even), even, **given)
     assert 0.6 < found.fields["answer"]["threshold"] <= 0.9
     assert found.compilation.winner == "compiled"
     assert len(scripted.bodies) == 2 * 24  # each question with and without probabilities
@@ -340,9 +319,8 @@ def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, ca
     assert result.stopped is not None
     assert f"budget {calls} calls" in result.stopped
     assert (tmp_path / "program" / "program.json").exists()
-    assert (
-        json.loads((tmp_path / "compile.json").read_text())["result"]["stopped"] == result.stopped
-    )
+    stored = json.loads((tmp_path / "compile.json").read_text())["result"]
+    assert stored["stopped"] == result.stopped
 
 
 @pytest.mark.nightly
@@ -425,11 +403,12 @@ def test_another_compilation_in_the_folder_is_refused(scripted: Any, tmp_path: P
     scripted.reply = of_demos()
     compiled(scripted.url, optimizer="labeled_few_shot", out=tmp_path)
     asked = len(scripted.bodies)
+    few = {"optimizer": "labeled_few_shot"}
     for arguments, what in (
         ({"optimizer": "bootstrap"}, "optimizer"),
-        ({"optimizer": "labeled_few_shot", "train": 15}, "training data"),
-        ({"optimizer": "labeled_few_shot", "program": fm.SingleAgent("cot")}, "program"),
-        ({"optimizer": "labeled_few_shot", "lm": fm.lm("openai/x", api_base=scripted.url)}, "LM"),
+        (few | {"train": 15}, "training data"),
+        (few | {"program": fm.SingleAgent("cot")}, "program"),
+        (few | {"lm": fm.lm("openai/x", api_base=scripted.url)}, "LM"),
     ):
         with pytest.raises(fm.UserError, match=f"its {what} differs"):
             compiled(scripted.url, out=tmp_path, **arguments)
@@ -465,14 +444,9 @@ class Plain(dspy.Module):
         return self.think(question=question, choices=choices)
 
 
-def test_proposals_for_a_program_of_ones_own_are_booked_once(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_own_proposals_are_booked_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What GEPA draws in threads of its own goes to the log, too."""
-    asked = [
-        fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")
-        for n in range(12)
-    ]
+    asked = choices(12)
 
     def odd_ones_are_wrong(body: dict[str, Any]) -> str:
         number = int(re.findall(r"Which (\d+)", str(body["messages"]))[-1])
@@ -492,10 +466,7 @@ def test_proposals_for_a_program_of_ones_own_are_booked_once(
 def test_two_compilations_at_once_leave_the_process(scripted: Any, tmp_path: Path) -> None:
     """They left sys.stdout and sys.stderr as closed files."""
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    asked = [
-        fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")
-        for n in range(24)
-    ]
+    asked = choices(24)
     before = (sys.stdout, sys.stderr, logging.getLogger("dspy").handlers[:])
 
     def compile_in(place: Path) -> None:
@@ -512,10 +483,7 @@ def test_two_compilations_at_once_leave_the_process(scripted: Any, tmp_path: Pat
 @pytest.mark.parametrize("optimizer", ["mipro", at_night("simba")])
 def test_a_finished_one_is_only_shown(scripted: Any, tmp_path: Path, optimizer: str) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    asked = [
-        fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")
-        for n in range(24)
-    ]
+    asked = choices(24)
     options: dict[str, Any] = {"optimizer": optimizer, "out": tmp_path, "lm": lm, "cache": False}
     silent: dict[str, Any] = {"tracking": False, "progress": False}
     first = fm.compile(fm.SingleAgent("cot"), asked, **options, **silent)

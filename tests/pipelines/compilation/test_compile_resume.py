@@ -1,6 +1,4 @@
-"""A compilation that is killed or interrupted goes on as if nothing had been, and asks nothing
-twice.
-"""
+"""A compilation that is killed or interrupted goes on unchanged and asks nothing twice."""
 
 import json
 import os
@@ -24,15 +22,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 def compile_in(url: str, out: Path, name: str, concurrency: int = 4) -> Any:
     """What the child processes run: a compilation of a small deliberation."""
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
-    return compiled(
-        url,
-        train=8,
-        validation=4,
-        program=program,
-        optimizer=name,
-        out=out,
-        concurrency=concurrency,
-    )
+    given = {"program": program, "optimizer": name, "out": out, "concurrency": concurrency}
+    return compiled(url, train=8, validation=4, **given)
 
 
 def outcome(out: Path) -> dict[str, Any]:
@@ -44,11 +35,8 @@ def outcome(out: Path) -> dict[str, Any]:
         result[phase].pop("usage")
     prompts = json.loads((out / "prompts.json").read_text())
     rows = [json.loads(line) for line in (out / "candidates.jsonl").read_text().splitlines()]
-    return {
-        "result": result,
-        "prompts": prompts,
-        "candidates": sorted(rows, key=lambda row: row["key"]),
-    }
+    candidates = sorted(rows, key=lambda row: row["key"])
+    return {"result": result, "prompts": prompts, "candidates": candidates}
 
 
 def repeated(bodies: list[dict[str, Any]]) -> int:
@@ -58,8 +46,7 @@ def repeated(bodies: list[dict[str, Any]]) -> int:
 def killed_and_resumed(server: ScriptedServer, out: Path, name: str, kills: list[int]) -> int:
     """Kill a child process for each of `kills`, so many requests after it began, then finish.
 
-    From that request on the server withholds its replies, so that no child can end before its kill,
-    however late that comes.
+    From that request on no reply is sent, so that no child ends before its kill.
     """
     died = 0
     for requests in kills:
@@ -89,9 +76,8 @@ def check_kills(tmp_path: Path, name: str, times: int) -> None:
         server.requests.clear()
         kills = [draw.randint(1, max(1, apart)) for _ in range(times)]
         died = killed_and_resumed(server, tmp_path / "killed", name, kills)
-        assert died >= times * 3 / 4, (
-            f"only {died} children were killed: the others ended by themselves"
-        )
+        # the others ended by themselves
+        assert died >= times * 3 / 4, f"only {died} children were killed"
         # Four questions are under way at once, and both agents of each.
         assert repeated(server.bodies) <= proposals_alone + 8 * died
         assert {digest(body) for body in server.bodies} == alone
@@ -123,9 +109,7 @@ def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -
 @pytest.mark.nightly
 @pytest.mark.parametrize("ending", ["length", "stop"])
 def test_unrecorded_proposals_are_the_same(scripted: Any, tmp_path: Path, ending: str) -> None:
-    """A record of calls has no cut-off and no empty replies, but with others the run would be
-    another one.
-    """
+    """A record of calls has no cut-off or empty replies; with others the run is another one."""
     count = iter(range(10**6))
     right = of_instructions()
 

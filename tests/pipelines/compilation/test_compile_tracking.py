@@ -46,10 +46,8 @@ def test_a_compilation_is_a_run_with_children(
     assert KEY in Path(store.download_artifacts(result.mlflow_run_id, "prompts.md")).read_text()
     parent = f"tags.`mlflow.parentRunId` = '{result.mlflow_run_id}'"
     children = store.search_runs([run.info.experiment_id], parent)
-    assert sorted(child.info.run_name.partition(" · ")[2] for child in children) == [
-        "after copro · scripted",
-        "before copro · scripted",
-    ]
+    titles = sorted(child.info.run_name.partition(" · ")[2] for child in children)
+    assert titles == ["after copro · scripted", "before copro · scripted"]
     optimizers = {
         child.info.run_name.split(" ")[2]: child.data.params.get("optimizer") for child in children
     }
@@ -59,14 +57,11 @@ def test_a_compilation_is_a_run_with_children(
     best = candidates[candidates["candidate"] == result.selection["candidate"]].iloc[0]
     assert (best["score"], KEY in best["changed"]) == (1.0, True)
     first = sorted(names)[0]
-    assert (
-        '+  "instructions"'
-        in Path(store.download_artifacts(result.mlflow_run_id, first)).read_text()
-    )
+    shown = Path(store.download_artifacts(result.mlflow_run_id, first)).read_text()
+    assert '+  "instructions"' in shown
     compiled(scripted.url, optimizer="copro", tracking=True, out=out, settings=settings)
-    assert len(store.search_runs([run.info.experiment_id], parent)) == len(children), (
-        "nothing is logged twice"
-    )
+    again = store.search_runs([run.info.experiment_id], parent)
+    assert len(again) == len(children), "nothing is logged twice"
     (model,) = store.get_run(result.mlflow_run_id).outputs.model_outputs
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     loaded = mlflow.pyfunc.load_model(store.get_logged_model(model.model_id).model_uri)

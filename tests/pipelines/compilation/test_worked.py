@@ -11,9 +11,8 @@ from cli_helpers import folkmoot
 import folkmoot as fm
 from folkmoot.modules.agents.demonstration import worked_example
 
-SHOWN = fm.Question(
-    id="shown", question="What is a dormant shrub?", choices=["a stone", "a plant"], answer="B"
-)
+ASKED: Any = {"question": "What is a dormant shrub?", "choices": ["a stone", "a plant"]}
+SHOWN = fm.Question(id="shown", answer="B", **ASKED)
 ASKED = {"id": "1", "question": "Where is milk cold?", "choices": ["oven", "fridge"], "answer": "B"}
 METHODS = [
     *("single:cot", "single:self_ask", "single:plan_and_solve", "single:decomposition"),

@@ -26,15 +26,11 @@ from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner
 
-QUESTIONS = [
-    fm.Question(
-        id=f"q{number}",
-        question=f"What is the colour of flag {number}?",
-        choices={"A": "red", "B": "blue", "C": "green"},
-        answer="ABC"[number % 3],
-    )
-    for number in range(12)
-]
+COLOURS = {"A": "red", "B": "blue", "C": "green"}
+QUESTIONS = []
+for number, answer in enumerate("ABC" * 4):
+    text = f"What is the colour of flag {number}?"
+    QUESTIONS.append(fm.Question(id=f"q{number}", question=text, choices=COLOURS, answer=answer))
 ROLES = ["intuitive", "reasoner", "critic"]
 
 
@@ -170,16 +166,8 @@ def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_pat
     for number in range(20):
         last = "A" if number < 15 else "B"
         turns = [[0, "a", "A"], [0, "b", "B"], [1, "a", last], [1, "b", last]]
-        lines.append(
-            {
-                "question_id": f"q{number}",
-                "run": "team",
-                "gold": "A",
-                "final": last,
-                "final_correct": last == "A",
-                "turns": turns,
-            }
-        )
+        about = {"question_id": f"q{number}", "run": "team", "gold": "A"}
+        lines.append({**about, "final": last, "final_correct": last == "A", "turns": turns})
     log.write_text("\n".join(map(json.dumps, lines)))
     fm.import_log(log, out=tmp_path / "imported")
     done = folkmoot("controls", str(tmp_path / "imported/team"), "--json", "--no-track")
@@ -224,9 +212,8 @@ class TwoOpinions(fm.Program):
 
 def test_a_protocol_of_ones_own_declares_its_exchange(tmp_path: Path) -> None:
     scripted = Scripted()
-    run = fm.evaluate(
-        TwoOpinions(), QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False
-    )
+    given: Any = {"out": tmp_path, "tracking": False, "progress": False}
+    run = fm.evaluate(TwoOpinions(), QUESTIONS, lm=scripted.lm, **given)
     before = scripted.calls
     found = controls(run, scripted, arms=["stance"])
     assert scripted.calls - before == 3 * 2 * len(QUESTIONS)
@@ -262,9 +249,8 @@ def test_a_worker_hears_its_peers_through_the_suggestion_alone(tmp_path: Path) -
         return json.dumps(dict.fromkeys(fields, "because") | {"action": "Finish[A]"})
 
     lm = scripted_lm(reply)
-    team = fm.SupervisedTeam(
-        ["bold", "cautious"], fm.CorpusEnvironment([{"title": "Flags", "text": "Flags are red."}])
-    )
+    flags = fm.CorpusEnvironment([{"title": "Flags", "text": "Flags are red."}])
+    team = fm.SupervisedTeam(["bold", "cautious"], flags)
     run = fm.evaluate(team, QUESTIONS[:3], lm=lm, out=tmp_path, tracking=False, progress=False)
     before = len(prompts)
     found = fm.controls(run, lm=lm, arms=["none"], tracking=False, progress=False)
@@ -314,9 +300,8 @@ def test_a_damaged_result_is_one_sentence_and_the_report_does_without(tmp_path: 
 def test_one_agent_has_nothing_to_split(tmp_path: Path) -> None:
     scripted = Scripted()
     program = fm.SingleAgent("cot")
-    run = fm.evaluate(
-        program, QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False
-    )
+    given: Any = {"out": tmp_path, "tracking": False, "progress": False}
+    run = fm.evaluate(program, QUESTIONS, lm=scripted.lm, **given)
     with pytest.raises(fm.UserError, match="two or more agents"):
         controls(run, scripted)
 
@@ -348,16 +333,8 @@ def test_killed_on_the_command_line_it_goes_on(home: Path) -> None:
         spec = "deliberation:intuitive,reasoner,critic:judge"
         how = ("--set", "opening=blind", "--out", "run")
         assert evaluate(server, "questions.jsonl", *how, program=spec).exit_code == 0
-        words = (
-            "controls",
-            "run",
-            "--api-base",
-            server.url,
-            "--arms",
-            "stance",
-            "--concurrency",
-            1,
-        )
+        words = ("controls", "run", "--api-base", server.url, "--arms", "stance")
+        words = (*words, "--concurrency", 1)
         plan = folkmoot(*words, "--dry-run", "--json")
         assert plan.exit_code == 0
         most = sum(json.loads(plan.stdout)["calls"].values())

@@ -1,6 +1,4 @@
-"""`load`: names, files and splits, all kinds of bad input, samples, overlap, and real data when
-present.
-"""
+"""`load`: names, files, splits, all kinds of bad input, samples, overlap, and real data."""
 
 import csv
 import json
@@ -56,10 +54,12 @@ def _no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def simple(count: int, **fields: Any) -> list[dict[str, Any]]:
-    return [
-        {"id": f"q{n}", "question": f"Question {n}?", "answer": "yes", **fields}
-        for n in range(count)
-    ]
+    known = {"answer": "yes", **fields}
+    return [{"id": f"q{n}", "question": f"Question {n}?", **known} for n in range(count)]
+
+
+def as_text(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()}
 
 
 def refusal(*args: Any, **kwargs: Any) -> str:
@@ -85,9 +85,7 @@ def test_csv_with_json_cells(tmp_path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         writer = csv.DictWriter(file, list(ROWS[0]))
         writer.writeheader()
-        for row in ROWS:
-            nested = {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()}
-            writer.writerow(nested)
+        writer.writerows(map(as_text, ROWS))
     assert load(path) == EXPECTED
     assert load(str(path)) == EXPECTED
 
@@ -95,14 +93,9 @@ def test_csv_with_json_cells(tmp_path: Path) -> None:
 def test_parquet_with_nested_and_with_json_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame([{**row, "context": None, "meta": row["meta"] or None} for row in ROWS])
     frame.to_parquet(tmp_path / "nested.parquet")
-    assert load(tmp_path / "nested.parquet") == [
-        question.copy(context=None) for question in EXPECTED
-    ]
-    as_text = [
-        {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()}
-        for row in ROWS
-    ]
-    pd.DataFrame(as_text).to_parquet(tmp_path / "text.PARQUET")
+    expected = [question.copy(context=None) for question in EXPECTED]
+    assert load(tmp_path / "nested.parquet") == expected
+    pd.DataFrame(map(as_text, ROWS)).to_parquet(tmp_path / "text.PARQUET")
     assert load(tmp_path / "text.PARQUET") == EXPECTED
 
 
@@ -161,9 +154,8 @@ def test_bad_files(tmp_path: Path) -> None:
     assert "folder" in refusal(tmp_path)
     (tmp_path / "data.parquet").write_bytes(b"PAR1 no parquet")
     assert "not readable as Parquet" in refusal(tmp_path / "data.parquet")
-    pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]}).to_parquet(
-        tmp_path / "bytes.parquet"
-    )
+    raw = pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]})
+    raw.to_parquet(tmp_path / "bytes.parquet")
     assert "row 1: a value of type bytes in 'raw'" in refusal(tmp_path / "bytes.parquet")
     path = write(tmp_path / "data.jsonl", *ROWS)
     assert "no split 'test'" in refusal(path, split="test")
@@ -194,10 +186,8 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     path = tmp_path / "data.csv"
     path.write_text(TEAMS)
     said = refusal(path)
-    assert (
-        "the answer always stands in one of `first team` … `third team`: are these the options?"
-        in said
-    )
+    guess = "the answer always stands in one of `first team` … `third team`: are these the options?"
+    assert guess in said
     assert "--columns 'choices=first team,second team,third team'" in said
     first, second = load(path, columns={"choices": "first team,second team,third team"})
     assert (first.choices, first.answer) == ({"A": "Rome", "B": "Bari", "C": "Turin"}, "B")
@@ -209,9 +199,7 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     ("names", "columns"),
     [("first,second,third", "first,second,third"), ("option_a,option_b,option_c", None)],
 )
-def test_an_answer_may_name_the_column_of_its_option(
-    names: str, columns: str | None, tmp_path: Path
-) -> None:
+def test_an_answer_may_name_its_column(names: str, columns: str | None, tmp_path: Path) -> None:
     one, two, _ = names.split(",")
     rows = f"question,{names},answer\nWho won 1990?,Rome,Bari,Turin,{two}\n"
     path = tmp_path / "data.csv"
@@ -241,9 +229,8 @@ def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
 def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
     assert "did you mean 'commonsenseqa'" in refusal("comonsenseqa")
     assert "the names are commonsenseqa, " in refusal("zzz")
-    assert refusal("gsm1k", split="validation").startswith(
-        "gsm1k has no split 'validation'; its splits are test"
-    )
+    splits = "gsm1k has no split 'validation'; its splits are test"
+    assert refusal("gsm1k", split="validation").startswith(splits)
     assert "not a folder" in refusal("gsm1k", data_dir=tmp_path / "absent")
 
 
@@ -332,18 +319,14 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[dict[str, An
 
 
 @pytest.mark.parametrize("name", HUB)
-def test_hub_rows_become_the_rows_on_disk(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hub_rows_become_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, rows, expected = HUB[name]
     (tmp_path / file).parent.mkdir()
     pd.DataFrame(rows).to_parquet(tmp_path / file)
     calls = fake_hub(monkeypatch, tmp_path)
     (question,) = load(name)
     assert {field: question[field] for field in expected} == expected
-    spec = catalogue.find(name)
-    assert spec is not None
-    assert spec.hub is not None
+    spec: Any = catalogue.find(name)
     assert calls[0]["repo"] == spec.hub.id
     assert len(calls[0]["revision"]) == 40
     assert calls[0]["local_files_only"]  # what is in the cache is read without a network
@@ -387,9 +370,8 @@ def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
     assert record["types"] == {"bridge": 4, "comparison": 4}
     assert (record["data"], record["split"], record["seed"]) == ("hotpotqa", "validation", 0)
     assert record["sampling"] == "balanced by type"
-    assert Counter(
-        q.meta["type"] for q in load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)
-    ) == {"bridge": 4, "comparison": 3}
+    seven = load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)
+    assert Counter(q.meta["type"] for q in seven) == {"bridge": 4, "comparison": 3}
     assert "at most 12" in refusal("hotpotqa", limit=14, seed=0, data_dir=tmp_path)
     assert load("hotpotqa", limit=2, data_dir=tmp_path)[0].id == "q0"
     assert json.loads(json.dumps(record)) == record
@@ -439,19 +421,18 @@ def test_overlap_is_by_normalised_text(one: str, other: str, same: bool) -> None
 
 
 def test_overlap_tells_equal_options_from_other_ones() -> None:
-    train = [
-        Question(id=str(n), question="Which is longer?", choices={"A": text, "B": "a mile"})
-        for n, text in enumerate(["a foot", "an inch"])
-    ]
+    def asked(id: str, question: str, first: str, second: str = "a mile") -> Question:
+        return Question(id=id, question=question, choices={"A": first, "B": second})
+
+    train = [asked("0", "Which is longer?", "a foot"), asked("1", "Which is longer?", "an inch")]
     test = [
-        Question(id="same", question="Which is longer", choices={"A": "A mile", "B": "an inch"}),
-        Question(id="stem", question="Which is longer", choices={"A": "a yard", "B": "a mile"}),
-        Question(id="new", question="Which is heavier?", choices={"A": "a yard", "B": "a mile"}),
+        asked("same", "Which is longer", "A mile", "an inch"),
+        asked("stem", "Which is longer", "a yard"),
+        asked("new", "Which is heavier?", "a yard"),
     ]
     assert overlap(train, test) == [("1", "same"), ("0", "stem")]
-    assert (check_overlap(train, test) or "").startswith(
-        "2 of 3 test questions have the text of a training question, 1 "
-    )
+    told = "2 of 3 test questions have the text of a training question, 1 "
+    assert (check_overlap(train, test) or "").startswith(told)
     assert check_overlap(train, test[2:]) is None
 
 
@@ -476,9 +457,8 @@ REAL = [
     ("boolq-open", "validation", 3270, "boolean"),
 ]
 DATA = os.environ.get("FOLKMOOT_DATA")
-needs_data = pytest.mark.skipif(
-    not DATA, reason="FOLKMOOT_DATA names no folder with the real data sets"
-)
+WITHOUT = "FOLKMOOT_DATA names no folder with the real data sets"
+needs_data = pytest.mark.skipif(not DATA, reason=WITHOUT)
 
 
 BY_DAY = ("gsm1k", "hotpotqa-context", "com2sense")  # the smallest of each kind

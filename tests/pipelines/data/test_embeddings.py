@@ -1,6 +1,4 @@
-"""Where embedding models are looked for, and what is said when there is none: at once, in one
-sentence.
-"""
+"""Where embedding models are looked for; where there is none, one sentence says so at once."""
 
 import stat
 import sys
@@ -31,9 +29,7 @@ class Model:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that the hub was asked for, which cannot be reached, and nothing was fetched
-    before.
-    """
+    """The models asked of the hub, which cannot be reached; nothing was fetched before."""
     asked: list[str] = []
 
     def away(self: Any, name: str, **_: Any) -> None:
@@ -53,13 +49,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_was_fetched_before_needs_no_hub(
     hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        huggingface_hub,
-        "try_to_load_from_cache",
-        lambda repo, name: (
-            "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None
-        ),
-    )
+    def cached(repo: str, name: str) -> str | None:
+        return "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", cached)
     assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
     assert Model.loaded == [("me/own", True)]
     assert not hub

@@ -1,6 +1,4 @@
-"""HotpotQA as it really is: its scores, its sample, its evidence, and recorded answers of other
-systems.
-"""
+"""HotpotQA as it really is: scores, sample, evidence, and recorded answers of other systems."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Files as people have them, things Python holds, and hostile files: what is read, said and
-refused.
-"""
+"""Files as people have them, things in Python, hostile files: what is read, said, refused."""
 
 import bz2
 import gzip
@@ -29,20 +27,9 @@ from folkmoot.pipelines.data.questions import fingerprint
 from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-PLAIN = [
-    {
-        "question": SOUP,
-        "choices": {"A": "a sieve", "B": "a flask"},
-        "answer": "B",
-        "topic": "kitchen",
-    },
-    {
-        "question": "What drains?",
-        "choices": {"A": "a sieve", "B": "a pot"},
-        "answer": "A",
-        "topic": None,
-    },
-]
+HOLDS = {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B"}
+DRAINS = {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A"}
+PLAIN: list[dict[str, Any]] = [{**HOLDS, "topic": "kitchen"}, {**DRAINS, "topic": None}]
 
 
 def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -167,9 +154,8 @@ def test_the_same_questions_from_anything(what: str, caplog: pytest.LogCaptureFi
 
 
 def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
-    features = datasets.Features(
-        question=datasets.Value("string"), label=datasets.ClassLabel(names=["no", "yes"])
-    )
+    label, value = datasets.ClassLabel(names=["no", "yes"]), datasets.Value("string")
+    features = datasets.Features(question=value, label=label)
     one = datasets.Dataset.from_dict({"question": [FISH], "label": [0]}, features=features)
     both = datasets.DatasetDict({"train": one, "test": one})
     assert load(both, split="test")[0].answer == "no"
@@ -240,9 +226,8 @@ def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
 
 def test_a_cell_may_be_a_long_passage(tmp_path: Path) -> None:
     passage = "word " * 40_000
-    (question,) = load(
-        put(tmp_path / "q.csv", f"question,context,answer\nA?,{passage},x\n".encode())
-    )
+    text = f"question,context,answer\nA?,{passage},x\n"
+    (question,) = load(put(tmp_path / "q.csv", text.encode()))
     assert question.context == passage
     cut = put(tmp_path / "cut.csv", f'question,answer\nA?,"{passage}\n'.encode())
     assert "line 2: not readable as CSV (unexpected end of data)" in refusal(cut)
@@ -254,12 +239,10 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
     assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.csv", b"question\n" + long))
     many = b"question,answer\n" + b'"x\n",' * (2 * 2**20) + b"\n"
     assert "the row is longer than 8 MB" in refusal(put(tmp_path / "q.csv", many))
-    assert "line 2: longer than 8 MB" in refusal(
-        put(tmp_path / "q.jsonl", b'{"question": "A?"}\n{"question": "' + long + b'"}')
-    )
-    assert "unexpected end of data" in refusal(
-        put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
-    )
+    content = b'{"question": "A?"}\n{"question": "' + long + b'"}'
+    assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.jsonl", content))
+    torn = put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
+    assert "unexpected end of data" in refusal(torn)
 
 
 # Excel
@@ -274,12 +257,8 @@ def test_excel_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    rows = (
-        ["Question", "A", "B", "Gold", None],
-        [],
-        [SOUP, "a sieve", "a flask", "B"],
-        ["=1+1", 1, 2, 2],
-    )
+    rows: list[list[Any]] = [["Question", "A", "B", "Gold", None], []]
+    rows += [[SOUP, "a sieve", "a flask", "B"], ["=1+1", 1, 2, 2]]
     for row in rows:
         book.active.append(row)
     book.save(tmp_path / "q.xlsx")
@@ -371,16 +350,14 @@ def test_a_frame_is_evaluated_and_its_report_shows_rows(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    frame = pd.DataFrame(
-        {"prompt": [SOUP, "What drains?"], "A": "a sieve", "B": "a flask", "gold": ["B", "A"]}
-    )
+    columns = {"A": "a sieve", "B": "a flask", "gold": ["B", "A"]}
+    frame = pd.DataFrame({"prompt": [SOUP, "What drains?"], **columns})
     model = fm.lm("openai/scripted", api_base=scripted.url)
     result = fm.evaluate(fm.SingleAgent("simple"), frame, lm=model, out=tmp_path, tracking=False)
     assert [row["id"] for row in result.rows] == [question.id for question in load(frame)]
     assert shown(result.rows[1]).id == f"{result.rows[1]['id']} (row 2)"
-    assert "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer" in said_of(
-        caplog
-    )
+    read = "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer"
+    assert read in said_of(caplog)
     # The same rows from elsewhere are the same run, which is resumed without a call.
     calls = len(scripted.requests)
     rows = frame.rename(columns={"prompt": "question", "gold": "answer"}).to_dict("records")

@@ -1,6 +1,4 @@
-"""Files and data sets as they are published: one kind per file, golds in every shape, and what is
-refused with one sentence.
-"""
+"""Files as they are published: one kind each, golds in every shape, refusals in a sentence."""
 
 import json
 from pathlib import Path
@@ -47,9 +45,7 @@ def asked(*golds: Any, **fields: Any) -> list[dict[str, Any]]:
         ([], "span", None),
     ],
 )
-def test_a_column_has_one_kind(
-    golds: list[str | None], kind: str, options: list[str] | None
-) -> None:
+def test_columns_have_a_kind(golds: list[str | None], kind: str, options: list[str] | None) -> None:
     found = kind_of_column(golds)
     assert found.kind == kind
     assert options == (None if found.options is None else list(found.options.values()))
@@ -97,67 +93,24 @@ class Read(NamedTuple):
     columns: dict[str, str] | None = None
 
 
-GPQA = {
-    "Question": Q,
-    "Pre-Revision Correct Answer": "wrong before",
-    "Correct Answer": "right",
-    "Incorrect Answer 1": "w1",
-    "Incorrect Answer 2": "w2",
-    "Incorrect Answer 3": "w3",
-    "Explanation": "since right",
-}
+WRONG = {f"Incorrect Answer {n}": f"w{n}" for n in (1, 2, 3)}
+GPQA = {"Question": Q, "Pre-Revision Correct Answer": "wrong before", "Correct Answer": "right"}
+GPQA |= {**WRONG, "Explanation": "since right"}
 BBH = "Sort the words.\nOptions:\n" + "\n".join(f"({c}) word {c}" for c in "ABCDEFGHIJKL")
 READ = (
     Read("gpqa", [GPQA], "choice", "right", ["right", "w1", "w2", "w3"], says="drawn for each"),
-    Read(
-        "opentdb",
-        [{"question": Q, "correct_answer": "r", "incorrect_answers": ["x", "y"]}],
-        "choice",
-        "r",
-        ["r", "x", "y"],
-    ),
-    Read(
-        "truthfulqa",
-        [
-            {
-                "question": Q,
-                "mc1_targets": {"choices": ["r", "x", "y"], "labels": [1, 0, 0]},
-                "mc2_targets": {"choices": ["r", "s", "x"], "labels": [1, 1, 0]},
-            }
-        ],
-        "choice",
-        "r",
-        ["r", "x", "y"],
-    ),
-    Read(
-        "bbh",
-        [{"input": BBH, "target": "(K)"}, {"input": BBH.replace("Sort", "Order"), "target": "(B)"}],
-        "choice",
-        "word K",
-        [f"word {c}" for c in "ABCDEFGHIJKL"],
-        "Sort the words.",
-        "options inside the question",
-    ),
-    Read(
-        "langsmith",
-        [{"inputs": {"question": Q}, "outputs": {"answer": "Rome"}}],
-        "span",
-        "Rome",
-        question=Q,
-    ),
-    Read(
-        "mlflow",
-        [
-            {
-                "inputs": {"query": Q},
-                "expectations": {"expected_response": "Rome"},
-                "outputs": "Bonn",
-            }
-        ],
-        "span",
-        "Rome",
-        question=Q,
-    ),
+    Read("opentdb", [{"question": Q, "correct_answer": "r", "incorrect_answers": ["x", "y"]}],
+         "choice", "r", ["r", "x", "y"]),
+    Read("truthfulqa", [{"question": Q, "mc1_targets": {"choices": ["r", "x", "y"],
+         "labels": [1, 0, 0]}, "mc2_targets": {"choices": ["r", "s", "x"], "labels": [1, 1, 0]}}],
+         "choice", "r", ["r", "x", "y"]),
+    Read("bbh", [{"input": BBH, "target": "(K)"}, {"input": BBH.replace("Sort", "Order"),
+         "target": "(B)"}], "choice", "word K", [f"word {c}" for c in "ABCDEFGHIJKL"],
+         "Sort the words.", "options inside the question"),
+    Read("langsmith", [{"inputs": {"question": Q}, "outputs": {"answer": "Rome"}}], "span", "Rome",
+         question=Q),
+    Read("mlflow", [{"inputs": {"query": Q}, "expectations": {"expected_response": "Rome"},
+         "outputs": "Bonn"}], "span", "Rome", question=Q),
     Read("openai chats", [{"messages": [{"role": "user", "content": Q},
          {"role": "assistant", "content": "Rome"}]}], "span", "Rome", question=Q),
     Read("chats and golds", [{"messages": [{"role": "user", "content": Q}], "ideal": "Rome"}],
@@ -225,32 +178,15 @@ READ = (
          *asked("B", choices=["x", "y"])], "choice", "B"),
     Read("a column that is not shown", [{"question": Q, "weather": "It rained all day long.",
          "answer": "Rome"}], "span", "Rome", says="--columns context=weather"),
-    Read(
-        "braintrust", [{"input": Q, "expected": "Rome", "metadata": {"tag": 1}}], "span", "Rome"
-    ),
-    Read(
-        "openai evals",
-        [{"input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": Q}],
-          "ideal": "Rome"}],
-        "span",
-        "Rome",
-        question=f"Be brief.\n\n{Q}",
-    ),
+    Read("braintrust", [{"input": Q, "expected": "Rome", "metadata": {"tag": 1}}], "span", "Rome"),
+    Read("openai evals", [{"input": [{"role": "system", "content": "Be brief."},
+         {"role": "user", "content": Q}], "ideal": "Rome"}], "span", "Rome",
+         question=f"Be brief.\n\n{Q}"),
     Read("openai items", [{"item": {"question": Q, "answer": "Rome"}}], "span", "Rome"),
-    Read(
-        "named inside",
-        [{"payload": {"ask": Q, "gold": "Rome"}}],
-        "span",
-        "Rome",
-        question=Q,
-        columns={"question": "payload.ask", "answer": "payload.gold"},
-    ),
-    Read(
-        "drop",
-        [{"question": Q, "answers_spans": {"spans": ["Rome"], "types": ["span"]}}],
-        "span",
-        "Rome",
-    ),
+    Read("named inside", [{"payload": {"ask": Q, "gold": "Rome"}}], "span", "Rome", question=Q,
+         columns={"question": "payload.ask", "answer": "payload.gold"}),
+    Read("drop", [{"question": Q, "answers_spans": {"spans": ["Rome"], "types": ["span"]}}], "span",
+         "Rome"),
     Read("drop's own file", asked({"number": "5", "date": {"day": ""}, "spans": []}), "number",
          "5"),
     Read("objects in a list", asked([{"text": "Rome", "start": 3}, {"text": "Roma"}]), "span",
@@ -281,20 +217,10 @@ READ = (
           ("__expected1", {"__expected1": "equals: Rome"}, "span", "Rome"),
       )),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
-    Read(
-        "promptfoo icontains",
-        [{"question": Q, "__expected": "icontains:Paris"}],
-        "span",
-        "Paris",
-        says="--metric contains",
-    ),
-    Read(
-        "medqa",
-        [{"question": Q, "options": {"A": "x", "B": "y"}, "answer": "y", "answer_idx": "B"}],
-        "choice",
-        "y",
-        ["x", "y"],
-    ),
+    Read("promptfoo icontains", [{"question": Q, "__expected": "icontains:Paris"}], "span", "Paris",
+         says="--metric contains"),
+    Read("medqa", [{"question": Q, "options": {"A": "x", "B": "y"}, "answer": "y",
+         "answer_idx": "B"}], "choice", "y", ["x", "y"]),
     Read("decimal commas", asked("3,14", "2,5"), "span", "3,14", says="answers such as `3,14` as"),
     Read("several in a text", asked("Rome | Roma"), "span", "Rome | Roma", says="write a list"),
     Read("null options", asked("B", choices={"A": "x", "B": "y", "C": None}), "choice", "y",
@@ -315,10 +241,6 @@ READ = (
 )  # fmt: skip
 
 
-def of_first(question: Question) -> Any:
-    return question.choices[question.answer] if question.choices else question.answer
-
-
 @pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
 @pytest.mark.parametrize("shape", ["jsonl", "csv"])
 def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None:
@@ -330,18 +252,15 @@ def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None
     reading = understand(path, columns=case.columns)
     assert reading.faults == []
     first = reading.questions[0]
-    assert (first.kind, of_first(first)) == (case.kind, case.answer)
+    said = first.choices[first.answer] if first.choices else first.answer
+    assert (first.kind, said) == (case.kind, case.answer)
     assert case.choices is None or sorted(first.choices.values()) == sorted(case.choices)
     assert case.question in (None, first.question)
     assert case.says in reading.guesses
 
 
-NESTED = {
-    "title": "T",
-    "paragraphs": [
-        {"context": "Ada wrote.", "qas": [{"question": Q, "answers": [{"text": "Ada"}]}]}
-    ],
-}
+IN_ARTICLE = {"context": "Ada wrote.", "qas": [{"question": Q, "answers": [{"text": "Ada"}]}]}
+NESTED = {"title": "T", "paragraphs": [IN_ARTICLE]}
 
 
 ROW = {"question": Q, "answer": "Ada", "context": "Ada wrote."}
@@ -362,9 +281,7 @@ HELD = (
         *((".json", whole) for whole in HELD),
     ],
 )
-def test_questions_inside_an_article_have_its_text(
-    suffix: str, whole: dict[str, Any], tmp_path: Path
-) -> None:
+def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / f"q{suffix}"
     path.write_text(json.dumps(whole))
     questions = load(path)
@@ -427,13 +344,9 @@ def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
 
 def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
     names = ["entailment", "neutral", "contradiction"]
-    features = datasets.Features(
-        {
-            "question": datasets.Value("string"),
-            "label": datasets.ClassLabel(names=names),
-            "tags": datasets.List(datasets.ClassLabel(names=["x", "y"])),
-        }
-    )
+    label, tag = datasets.ClassLabel(names=names), datasets.ClassLabel(names=["x", "y"])
+    kinds = {"question": datasets.Value("string"), "label": label, "tags": datasets.List(tag)}
+    features = datasets.Features(kinds)
     rows = {"question": ["a?", "b?"], "label": [2, -1], "tags": [[0, 1], []]}
     snli = datasets.Dataset.from_dict(rows, features=features)
     snli.save_to_disk(tmp_path / "saved")
@@ -526,9 +439,8 @@ def test_one_letter_and_long_golds_are_warned_of() -> None:
 
 def test_days_of_excel_are_days(tmp_path: Path) -> None:
     path = tmp_path / "q.xlsx"
-    pd.DataFrame({"question": [Q], "answer": [pd.Timestamp(2024, 1, 5)]}).to_excel(
-        path, index=False
-    )
+    frame = pd.DataFrame({"question": [Q], "answer": [pd.Timestamp(2024, 1, 5)]})
+    frame.to_excel(path, index=False)
     assert load(path)[0].answer == "2024-01-05"
 
 
@@ -544,9 +456,7 @@ ACCEPTED = (
 
 @pytest.mark.parametrize(("fields", "answer"), ACCEPTED)
 @pytest.mark.parametrize("shape", ["jsonl", "csv"])
-def test_any_accepted_answer_is_right(
-    fields: dict[str, Any], answer: str, shape: str, tmp_path: Path
-) -> None:
+def test_accepted_is_right(fields: dict[str, Any], answer: str, shape: str, tmp_path: Path) -> None:
     path = tmp_path / f"q.{shape}"
     rows = [{"question": Q, **fields}]
     if shape == "jsonl":

@@ -75,9 +75,7 @@ def test_no_part_of_a_task_is_a_link(part: str, tmp_path: Path) -> None:
         (["a.py"], "has files that are not an object of paths and texts, so it is no task"),
     ],
 )
-def test_files_that_cannot_be_laid_down_are_refused_before_a_call(
-    files: object, message: str, tmp_path: Path
-) -> None:
+def test_files_that_cannot_be_laid_are_refused(files: object, message: str, tmp_path: Path) -> None:
     place = tmp_path / "tasks.jsonl"
     place.write_text(json.dumps({"id": "t", "question": "Repair.", "files": files}))
     with pytest.raises(fm.UserError, match=message):

@@ -58,17 +58,11 @@ def test_a_cancelled_one_keeps_what_is_done(scripted: ScriptedServer, tmp_path: 
     states: list[int] = []
 
     async def started() -> None:
-        running = asyncio.create_task(
-            fm.aevaluate(
-                program,
-                asked,
-                lm=lm,
-                out=tmp_path,
-                tracking=False,
-                concurrency=4,
-                progress=lambda state: states.append(state.done),
-            )
-        )
+        def note(state: Any) -> None:
+            states.append(state.done)
+
+        given: Any = {"out": tmp_path, "tracking": False, "concurrency": 4, "progress": note}
+        running = asyncio.create_task(fm.aevaluate(program, asked, lm=lm, **given))
         while not states or states[-1] < 5:
             await asyncio.sleep(0.01)
         running.cancel()
@@ -87,15 +81,12 @@ def test_a_cancelled_one_keeps_what_is_done(scripted: ScriptedServer, tmp_path: 
     assert len(scripted.bodies) - calls <= 40 - kept
 
 
-def test_the_run_goes_to_the_call(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_go_to_the_call(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def active_run() -> Any:  # MLflow's own belongs to a thread
         info = types.SimpleNamespace(run_id=threading.current_thread().name)
         return types.SimpleNamespace(info=info)
 
     monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(active_run=active_run))
-    result = asyncio.run(
-        fm.aevaluate(fm.SingleAgent("cot"), questions(1), lm=lm_of(scripted), tracking=False)
-    )
+    given: Any = {"lm": lm_of(scripted), "tracking": False}
+    result = asyncio.run(fm.aevaluate(fm.SingleAgent("cot"), questions(1), **given))
     assert result.summary.run["mlflow_parent_id"] == threading.current_thread().name

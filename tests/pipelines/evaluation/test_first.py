@@ -54,9 +54,8 @@ def imported(folder: Path, *steps: str) -> list[dict[str, str | None]]:
     files = "{name: getattr(each, '__file__', None) for name, each in {**sys.modules}.items()}"
     looks = [f"{step}\nprint(json.dumps({files}))" for step in steps]
     code = "\n".join(["import json, sys\nimport folkmoot as fm", *looks])
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True
-    )
+    run = [sys.executable, "-c", code]
+    ended = subprocess.run(run, capture_output=True, text=True, cwd=folder, check=True)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
@@ -82,17 +81,13 @@ def test_a_first_evaluation_imports_and_compiles_what_it_needs(evaluated: Any) -
     assert "folkmoot.modules.reading.numbers" in evaluated[2]  # PATTERNS was run
 
 
-def test_a_deliberation_is_made_without_asking_and_its_search_space_on_demand(
-    deliberation: Any,
-) -> None:
+def test_a_deliberation_is_made_without_asking_its_space_on_demand(deliberation: Any) -> None:
     _, made, asked = deliberation
     assert not {*LATER, "aiohttp", "folkmoot.pipelines"} & {*made}
     assert "optuna" in asked
 
 
-def test_two_runs_are_compared_without_what_asks_programs(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_comparing_imports_nothing_that_asks(scripted: ScriptedServer, tmp_path: Path) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     question = fm.Question(id="q", question="Where?", choices={"A": "a", "B": "b"}, answer="A")
     for name in ("simple", "cot"):
@@ -103,9 +98,7 @@ def test_two_runs_are_compared_without_what_asks_programs(
 
 
 @pytest.mark.parametrize(("name", "most"), [("evaluated", 10_500), ("deliberation", 3_600)])
-def test_not_many_statements_of_ours_are_imported(
-    name: str, most: int, request: pytest.FixtureRequest
-) -> None:
+def test_few_statements_are_imported(name: str, most: int, request: pytest.FixtureRequest) -> None:
     """Each thousand takes some 20 ms."""
     first = request.getfixturevalue(name)[0]
     files = [file for module, file in first.items() if module.startswith("folkmoot")]

@@ -1,6 +1,4 @@
-"""The judge: an LM grades open answers, on a bill of its own, and how far it agrees with people is
-said.
-"""
+"""The judge: an LM grades open answers, on its own bill; its agreement with people is said."""
 
 import json
 from pathlib import Path
@@ -13,9 +11,7 @@ import folkmoot as fm
 
 
 def graded(body: dict[str, Any]) -> str:
-    """A judge to whom answers with apples are right, and an agent that gives no such to
-    each third.
-    """
+    """A judge to whom answers with apples are right; the agent has none for each third question."""
     text = "\n".join(message["content"] for message in body["messages"])
     if body["model"] == "judge":
         given = text.split("<<<the answer to grade\n")[1].split("\n>>>")[0]
@@ -27,16 +23,12 @@ def graded(body: dict[str, Any]) -> str:
 
 def sample() -> list[dict[str, Any]]:
     """Twelve graded answers: people and the judge differ on two."""
-    return [
-        {
-            "id": f"s{i}",
-            "question": f"Why {i}?",
-            "answer": f"{i} apples fell",
-            "given": "apples" if i % 2 else "pears",
-            "verdict": (i % 2 == 1) != (i in (1, 2)),
-        }
-        for i in range(1, 13)
-    ]
+    rows = []
+    for i in range(1, 13):
+        row = {"id": f"s{i}", "question": f"Why {i}?", "answer": f"{i} apples fell"}
+        given, right = "apples" if i % 2 else "pears", (i % 2 == 1) != (i in (1, 2))
+        rows.append({**row, "given": given, "verdict": right})
+    return rows
 
 
 @pytest.fixture
@@ -68,11 +60,8 @@ def test_a_judge_grades_on_a_bill_of_its_own(judged: Any, scripted: Any) -> None
 def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) -> None:
     found = judged(judge_sample=sample(), out=tmp_path)
     judge = found.summary.to_dict()["judge"]
-    assert (judge["checked"], judge["agreement"]["value"], judge["agreement"]["n"]) == (
-        True,
-        10 / 12,
-        12,
-    )
+    assert (judge["checked"], judge["agreement"]["n"]) == (True, 12)
+    assert judge["agreement"]["value"] == 10 / 12
     assert judge["kappa"]["value"] == pytest.approx(2 / 3)
     assert judge["kappa"]["low"] < 2 / 3 < judge["kappa"]["high"]
     assert (judge["too_kind"], judge["too_strict"]) == (["s1"], ["s2"])
@@ -108,6 +97,5 @@ def test_a_verdict_that_cannot_be_read_is_an_error(judged: Any, scripted: Any) -
         graded(body) if body["model"] != "judge" else json.dumps({"answer": "well"})
     )
     found = judged()
-    assert {row["error"] for row in found.rows} == {
-        "the judge's verdict could not be read: look at its replies, or take another LM"
-    }
+    unread = "the judge's verdict could not be read: look at its replies, or take another LM"
+    assert {row["error"] for row in found.rows} == {unread}

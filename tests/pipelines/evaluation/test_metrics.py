@@ -1,6 +1,4 @@
-"""Metrics: DSPy's own kind, named ones, free text; what they say in rows, comparisons and
-studies.
-"""
+"""Metrics: DSPy's kind, named ones, free text; what they say in rows, comparisons, studies."""
 
 import inspect
 import json
@@ -30,17 +28,14 @@ def says(answer: Callable[[int], str]) -> Callable[[dict[str, Any]], str]:
 
 @pytest.fixture
 def run(scripted: Any) -> Any:
-    """An evaluation of open questions, of which every third has another answer than the
-    gold one.
-    """
+    """An evaluation of open questions; each third answer differs from the gold one."""
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 3 else "no idea")
 
     def evaluate(metric: Any, program: Any = None, **more: Any) -> Any:
         lm = fm.lm("openai/scripted", api_base=scripted.url)
         program = program or fm.SingleAgent()
-        return fm.evaluate(
-            program, more.pop("asked", asked()), lm=lm, metric=metric, tracking=False, **more
-        )
+        given = {"lm": lm, "metric": metric, "tracking": False, **more}
+        return fm.evaluate(program, given.pop("asked", asked()), **given)
 
     return evaluate
 
@@ -80,12 +75,10 @@ def test_named_metrics(scripted: Any, name: str, right: dict[str, Any]) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     for number, (answer, wanted) in enumerate(right.items()):
         scripted.reply = says(lambda _, said=answer: said)  # type: ignore[misc]
-        question = fm.Question(
-            id="1", question=f"Why {number}?", answer="A b" if name != "f1" else "b d", kind="open"
-        )
-        (row,) = fm.evaluate(
-            fm.SingleAgent(), [question], lm=lm, metric=name, tracking=False, cache=False
-        ).rows
+        gold = "A b" if name != "f1" else "b d"
+        question = fm.Question(id="1", question=f"Why {number}?", answer=gold, kind="open")
+        given: Any = {"metric": name, "tracking": False, "cache": False}
+        (row,) = fm.evaluate(fm.SingleAgent(), [question], lm=lm, **given).rows
         assert row["score"] == float(wanted), (name, answer)
         assert row["correct"] == (wanted if name != "f1" else None)
 
@@ -130,18 +123,13 @@ def test_what_is_no_score_is_an_error_that_says_so(run: Any, returned: Any, said
 
 
 def test_a_declared_metric_stays_within_its_limits(run: Any) -> None:
-    metric = fm.Metric(
-        lambda example, prediction: -3 if "no idea" in prediction.answer else 7,
-        "stars",
-        low=1,
-        high=10,
-    )
+    def stars(example: Any, prediction: Any) -> int:
+        return -3 if "no idea" in prediction.answer else 7
+
+    metric = fm.Metric(stars, "stars", low=1, high=10)
     found = run(metric, asked=asked(3))
-    assert [row["error"] for row in found.rows] == [
-        None,
-        None,
-        "the metric stars returned -3, outside 1 to 10",
-    ]
+    errors = [row["error"] for row in found.rows]
+    assert errors == [None, None, "the metric stars returned -3, outside 1 to 10"]
     # an error counts as the worst there is
     assert found.summary.scores["stars"]["value"] == (7 + 7 + 1) / 3
     with pytest.raises(fm.UserError, match="must be less"):
@@ -163,9 +151,8 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found["score"], found["feedback"], found["correct"]) == (0.25, "say more", None)
     assert run(waiting, asked=asked(1)).rows[0]["correct"] is True
     assert run(Judge(), asked=asked(1)).summary.scores["Judge"]["value"] == 0.5
-    (tmp_path / "her_metric.py").write_text(
-        "def half(example, prediction, trace=None):\n    return 0.5\n"
-    )
+    half = "def half(example, prediction, trace=None):\n    return 0.5\n"
+    (tmp_path / "her_metric.py").write_text(half)
     monkeypatch.chdir(tmp_path)
     assert run("her_metric:half", asked=asked(1)).summary.scores["half"]["value"] == 0.5
 
@@ -284,9 +271,7 @@ def test_compilations_and_studies_go_by_the_metric(scripted: Any, tmp_path: Path
         fm.tune("single:cot", train, held_out, objectives="accuracy", **own)
 
 
-def test_the_source_of_a_class_is_read_once_and_by_one_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_source_of_a_class_is_read_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     read, readers, most = inspect.getsource, [], []
 
     def watched(thing: Any) -> str:

@@ -40,9 +40,8 @@ def test_a_run_takes_what_was_planned(
     def reply(body: dict[str, Any]) -> str:
         argues = "reasoning" in str(body["response_format"])
         text = body["messages"][-1]["content"]
-        return json.dumps(
-            {"reasoning": "so " * 30, "answer": "A" if agree or not argues else text and "B"}
-        )
+        answer = "A" if agree or not argues else text and "B"
+        return json.dumps({"reasoning": "so " * 30, "answer": answer})
 
     scripted.reply = reply
     program, asked = make(), questions(6)
@@ -83,20 +82,17 @@ def test_a_dry_run_shows_the_plan(scripted: ScriptedServer, ten: Path, tmp_path:
     assert (result.exit_code, result.stdout) == (0, "")
     first, second = result.stderr.splitlines()
     assert first.startswith("single:simple on 10 questions (choice) from ")
-    assert re.fullmatch(
-        r"likely 10 calls, [\d,]+ tokens, 0.00\d+ USD; at most 50 calls; "
-        "10 questions show differences from about 62 points up",
-        second,
-    )
+    enough = "10 questions show differences from about 62 points up"
+    bill = r"likely 10 calls, [\d,]+ tokens, 0.00\d+ USD; at most 50 calls; "
+    assert re.fullmatch(bill + enough, second)
     found = json.loads(evaluate_command(scripted, ten, *words, "--json", "-q").stdout)
     assert found["plan"]["calls"] == [10, 10]
     assert found["plan"]["cost_usd"][1] > 0
     assert min(found["plan"]["smallest_difference"]) > 0.3
     assert not scripted.bodies
     assert set(tmp_path.rglob("*")) == before
-    unpriced = evaluate_command(
-        scripted, ten, "--dry-run", program="deliberation:intuitive,reasoner:judge"
-    )
+    talk = "deliberation:intuitive,reasoner:judge"
+    unpriced = evaluate_command(scripted, ten, "--dry-run", program=talk)
     assert "the price of openai/scripted is unknown" in unpriced.stderr
 
 
@@ -147,10 +143,9 @@ def test_tokens_are_forecast_from_a_pilot(scripted: ScriptedServer, tmp_path: Pa
     """A deliberation whose agents think for long: the prompts alone leave a factor of 40 open."""
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2)
     lm, asked = priced(scripted), questions(60)
-    scripted.reply = lambda body: (
-        json.dumps({"reasoning": "so " * 250, "answer": "A"})
-        if "reasoning" in str(body["response_format"])
-        else json.dumps({"answer": "A"})
+    short, long = {"answer": "A"}, {"reasoning": "so " * 250, "answer": "A"}
+    scripted.reply = lambda body: json.dumps(
+        long if "reasoning" in str(body["response_format"]) else short
     )
     blind = estimate(program, asked, lm, out=tmp_path / "run")
     assert blind.pilot is None

@@ -45,9 +45,8 @@ def test_every_question_is_asked_k_times_and_counts_once(scripted: Any, tmp_path
         times = sum(right[int(name.removeprefix("q"))])
         assert (one.repeats, one.right, one.flips) == (5, times, min(times, 5 - times) / 5)
     assert any("of their repeats: " in line for line in result.lines())
-    assert (
-        result.summary.spread == spread_of([[float(hit) for hit in one] for one in right])._asdict()
-    )
+    hits = [[float(hit) for hit in one] for one in right]
+    assert result.summary.spread == spread_of(hits)._asdict()
     assert "new questions come first" in result.in_words()["repeats"]
 
 

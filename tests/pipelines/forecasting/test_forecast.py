@@ -20,17 +20,9 @@ def table(agents: int, questions: int, *, alike: bool, seed: int = 0) -> list[di
         for agent in range(agents):
             right = shared if alike else random.random() < 0.6
             wrong = "B" if alike else "BCD"[random.integers(3)]
-            rows.append(
-                {
-                    "question_id": f"q{question}",
-                    "question": f"Question {question}?",
-                    "group": None,
-                    "agent": f"agent {agent}",
-                    "strategy": None,
-                    "answer": "A" if right else wrong,
-                    "correct": bool(right),
-                }
-            )
+            about: Any = {"question_id": f"q{question}", "question": f"Question {question}?"}
+            about |= {"agent": f"agent {agent}", "strategy": None, "group": None}
+            rows.append({**about, "answer": "A" if right else wrong, "correct": bool(right)})
     return rows
 
 
@@ -102,10 +94,8 @@ def test_too_little_is_refused(answers: Any, message: str) -> None:
 
 @pytest.mark.usefixtures("few_resamples")
 def test_runs_are_agents_whatever_their_programs(tmp_path: Path) -> None:
-    questions = [
-        fm.Question(id=f"q{n}", question="Where?", choices={"A": "bank", "B": "mall"}, answer="A")
-        for n in range(30)
-    ]
+    known: Any = {"question": "Where?", "choices": {"A": "bank", "B": "mall"}, "answer": "A"}
+    questions = [fm.Question(id=f"q{n}", **known) for n in range(30)]
     for name, right in (("first", 20), ("second", 15)):
 
         def answer(question: fm.Question, right: int = right) -> str:

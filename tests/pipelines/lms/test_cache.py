@@ -43,9 +43,8 @@ def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) ->
     assert second.summary.paid["calls"] == 0
     assert [row["answer"] for row in second.rows] == [row["answer"] for row in first.rows]
     # The second run's own record is whole, too.
-    again = fm.evaluate(
-        fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'b'}"), tracking=False
-    )
+    replay = fm.lm(f"replay/{tmp_path / 'b'}")
+    again = fm.evaluate(fm.SingleAgent(), questions(5), lm=replay, tracking=False)
     assert again.summary.counts == second.summary.counts
 
 

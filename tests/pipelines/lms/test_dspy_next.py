@@ -42,13 +42,8 @@ class Scripted:
 
 
 def replying(request: Request, text: str) -> Response:
-    return Response(
-        id=None,
-        model=request.model,
-        message=Message.assistant([TextPart(text)]),
-        finish_reason="stop",
-        usage=Usage(input_tokens=5, output_tokens=2),
-    )
+    said, usage = Message.assistant([TextPart(text)]), Usage(input_tokens=5, output_tokens=2)
+    return Response(id=None, model=request.model, message=said, finish_reason="stop", usage=usage)
 
 
 def without_what_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +88,8 @@ def test_a_program_of_dspy_keeps_its_adapter(adapter: Any) -> None:
     lm = theirs(SimpleNamespace(complete=complete))
     asked = [fm.Question(id="q", answer="B", **QUESTION)]
     with dspy.context(adapter=adapter):
-        result = fm.evaluate(
-            dspy.Predict("question, choices -> answer"), asked, lm=lm, tracking=False
-        )
+        program = dspy.Predict("question, choices -> answer")
+        result = fm.evaluate(program, asked, lm=lm, tracking=False)
     assert result.rows[0]["correct"]
 
 
@@ -196,12 +190,9 @@ class Refusing:
 def _asks(url: str) -> None:
     sys.meta_path.insert(0, Refusing)  # type: ignore[arg-type]
     assert "litellm" not in sys.modules
-    fm.evaluate(
-        fm.Deliberation(["intuitive", "reasoner"]),
-        fm.load("sample-choice", limit=2),
-        lm=fm.lm("openai/gpt-4o-mini", api_base=url),
-        tracking=False,
-    )
+    team = fm.Deliberation(["intuitive", "reasoner"])
+    lm = fm.lm("openai/gpt-4o-mini", api_base=url)
+    fm.evaluate(team, fm.load("sample-choice", limit=2), lm=lm, tracking=False)
     print(fm.lm("openai/gpt-4o-mini", api_base=url).model)
     try:
         fm.lm("anthropic/claude-haiku-4-5", api_key="none")

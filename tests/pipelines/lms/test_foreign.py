@@ -1,6 +1,4 @@
-"""LMs that folkmoot did not make are metered where DSPy makes their calls; the rest is unknown, not
-0.
-"""
+"""LMs of others are metered where DSPy makes their calls; the rest is unknown, not 0."""
 
 import asyncio
 import random
@@ -33,13 +31,9 @@ class Metering(ScriptedServer):
     def billed(self, body: dict[str, Any]) -> Any:
         said = '{"answer": "A"}' if "response_format" not in body else first_option(body)
         words = sum(len(str(message["content"]).split()) for message in body["messages"])
-        usage = {
-            "prompt_tokens": words,
-            "completion_tokens": 7,
-            "total_tokens": words + 7,
-            "prompt_tokens_details": {"cached_tokens": words // 2},
-            "completion_tokens_details": {"reasoning_tokens": 3},
-        }
+        usage = {"prompt_tokens": words, "completion_tokens": 7, "total_tokens": words + 7}
+        usage |= {"prompt_tokens_details": {"cached_tokens": words // 2}}
+        usage |= {"completion_tokens_details": {"reasoning_tokens": 3}}
         counts = (1, words, 7, words // 2, 3)
         for name, count in zip(self.bill, counts, strict=True):
             self.bill[name] += count
@@ -58,9 +52,8 @@ def plain(server: ScriptedServer, model: str = "openai/scripted", **settings: An
 
 
 def run(lm: Any, n: int = 4, program: Any = None, **options: Any) -> Any:
-    return fm.evaluate(
-        program or fm.SingleAgent("cot"), questions(n), lm=lm, tracking=False, **options
-    )
+    program = program or fm.SingleAgent("cot")
+    return fm.evaluate(program, questions(n), lm=lm, tracking=False, **options)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +80,8 @@ def test_a_priced_lm_costs_what_the_table_says(server: Metering) -> None:
     found = server.bill
     fresh = found["prompt_tokens"] - found["cached_prompt_tokens"]
     cost = fresh * 2e-6 + found["cached_prompt_tokens"] * 5e-7
-    assert result.summary.usage["cost_usd"] == pytest.approx(
-        cost + found["completion_tokens"] * 8e-6
-    )
+    cost += found["completion_tokens"] * 8e-6
+    assert result.summary.usage["cost_usd"] == pytest.approx(cost)
 
 
 def test_what_dspys_cache_answers_costs_nothing(server: Metering, tmp_path: Path) -> None:
@@ -124,15 +116,11 @@ class Bare(dspy.BaseLM):  # type: ignore[misc]
 def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     lm = Bare()
     result = run(lm, n=6, out=tmp_path)
-    for usage in (
-        *(row["usage"] for row in result.rows),
-        result.summary.usage,
-        result.summary.paid,
-    ):
+    bills = (result.summary.usage, result.summary.paid)
+    for usage in (*(row["usage"] for row in result.rows), *bills):
         assert usage["calls"] > 0
-        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [
-            None
-        ] * 3
+        names = ("prompt_tokens", "completion_tokens", "cost_usd")
+        assert [usage[name] for name in names] == [None] * 3
     assert result.summary.paid["calls"] == lm.made == 6
     assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
     page = Path(fm.report(tmp_path, out=tmp_path / "report.html", tracking=False).path).read_text()
@@ -161,11 +149,8 @@ def test_a_call_without_a_question_makes_rows_unknown(server: Metering, tmp_path
     assert result.summary.paid["prompt_tokens"] == server.bill["prompt_tokens"]
     assert [line["question"] for line in read_ledger(tmp_path)].count(None) == 2
     for row in result.rows:
-        assert [row["usage"][name] for name in ("calls", "prompt_tokens", "cost_usd")] == [
-            None,
-            None,
-            None,
-        ]
+        usage = row["usage"]
+        assert {usage[name] for name in ("calls", "prompt_tokens", "cost_usd")} == {None}
     again = run(lm, n=2, program=Threaded(lm), out=tmp_path, concurrency=1)
     assert (again.summary.usage["calls"], len(server.bodies)) == (None, 4)
     assert "calls unknown" in again._repr_html_()

@@ -1,6 +1,4 @@
-"""What goes over the wire, what comes back, and what happens when it does not: the LM engine on
-real HTTP.
-"""
+"""What goes over the wire, what comes back and what does not: the LM engine on real HTTP."""
 
 import asyncio
 import itertools
@@ -52,9 +50,7 @@ def gate_of(engine: Any) -> Gate:
 
 
 def ask(lm: Any, question: dict[str, Any] = QUESTION, strategy: str = "simple") -> Any:
-    program = fm.SingleAgent(strategy)
-    program.set_lm(lm)
-    return program(**question)
+    return fm.SingleAgent(strategy, lm=lm)(**question)
 
 
 def http(body: Any, status: int = 200, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -112,12 +108,10 @@ def test_passing_troubles_are_tried_again(trouble: Any) -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [400, 422])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
-    with Server(
-        steps(http({"error": {"message": "bad\nrequest"}}, status, Location="/x"))
-    ) as server:
-        with pytest.raises(
-            CallError, match=rf"refused the request \({status}: bad request\)"
-        ) as failed:
+    refused = http({"error": {"message": "bad\nrequest"}}, status, Location="/x")
+    said = rf"refused the request \({status}: bad request\)"
+    with Server(steps(refused)) as server:
+        with pytest.raises(CallError, match=said) as failed:
             ask(scripted_lm(server))
         assert len(server.arrivals) == 2  # once more without our schema of the reply
     assert not isinstance(failed.value, FatalCallError)
@@ -139,8 +133,7 @@ def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
 
     scripted.reply, scripted.delay = reply, 0.02
     lm = scripted_lm(scripted, concurrency=32)
-    engine = engine_of(lm)
-    assert engine is not None
+    engine: Any = engine_of(lm)
     engine.max_retries = 1000
     first = fm.evaluate(fm.SingleAgent(), questions(100), lm=lm, concurrency=32, tracking=False)
     assert first.summary.counts.errors == 0
@@ -173,9 +166,7 @@ def test_a_wait_that_is_cancelled_when_its_turn_has_come_gives_the_place_on() ->
 
 def test_equal_requests_in_flight_reach_the_endpoint_once(scripted: Any) -> None:
     scripted.delay = 0.2
-    lm = scripted_lm(scripted)
-    program = fm.SingleAgent()
-    program.set_lm(lm)
+    program = fm.SingleAgent(lm=scripted_lm(scripted))
 
     async def together() -> list[Any]:
         return list(await asyncio.gather(*(program.acall(**QUESTION) for _ in range(64))))
@@ -189,9 +180,7 @@ def test_equal_requests_in_flight_reach_the_endpoint_once(scripted: Any) -> None
 
 def test_whoever_waits_for_a_stopped_call_makes_it_himself(scripted: Any) -> None:
     scripted.delay = 0.15
-    lm = scripted_lm(scripted)
-    program = fm.SingleAgent()
-    program.set_lm(lm)
+    program = fm.SingleAgent(lm=scripted_lm(scripted))
 
     async def scene() -> list[Any]:
         first = asyncio.create_task(program.acall(**QUESTION))
@@ -205,21 +194,12 @@ def test_whoever_waits_for_a_stopped_call_makes_it_himself(scripted: Any) -> Non
     assert len(scripted.bodies) == 2
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"model": "other"},
-        {"temperature": 0.5},
-        {"max_tokens": 9},
-        {"top_p": 0.5},
-        {"top_k": 5},
-        {"seed": 1},
-        {"reasoning_effort": "low"},
-        {"stop": ["x"]},
-        {"answer_form": "text"},
-        {"profile": fm.Profile(constrain="none")},
-    ],
-)
+CHANGES = [{"model": "other"}, {"temperature": 0.5}, {"max_tokens": 9}, {"top_p": 0.5}]
+CHANGES += [{"top_k": 5}, {"seed": 1}, {"reasoning_effort": "low"}, {"stop": ["x"]}]
+CHANGES += [{"answer_form": "text"}, {"profile": fm.Profile(constrain="none")}]
+
+
+@pytest.mark.parametrize("changed", CHANGES)
 def test_what_changes_the_key(scripted: Any, tmp_path: Path, changed: dict[str, Any]) -> None:
     record = tmp_path / "r"
 
@@ -320,20 +300,12 @@ def test_the_key_is_nowhere(
 ) -> None:
     """Not even when the endpoint repeats it."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    scripted.reply = lambda _: (
-        (status, {}, {"error": {"message": f"Incorrect key: {CANARY}"}})
-        if status != 200
-        else json.dumps({"reasoning": f"Your key is {CANARY}", "answer": "A"})
-    )
+    right = json.dumps({"reasoning": f"Your key is {CANARY}", "answer": "A"})
+    wrong = (status, {}, {"error": {"message": f"Incorrect key: {CANARY}"}})
+    scripted.reply = lambda _: right if status == 200 else wrong
     try:
-        result = fm.evaluate(
-            fm.SingleAgent("cot"),
-            questions(2),
-            lm=scripted_lm(scripted),
-            out=tmp_path / "out",
-            record=tmp_path / "r",
-            tracking=False,
-        )
+        given: Any = {"out": tmp_path / "out", "record": tmp_path / "r", "tracking": False}
+        result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=scripted_lm(scripted), **given)
         seen = [repr(result) + repr(result.summary)]
     except fm.UserError as problem:
         seen = ["".join(traceback.format_exception(problem))]
@@ -370,12 +342,9 @@ def test_a_saved_lm_has_no_address_or_key(scripted: Any, monkeypatch: pytest.Mon
     state = json.loads(json.dumps(lm.dump_state()))
     assert CANARY not in json.dumps(state)
     back = dspy.BaseLM.load_state(state, allow_custom_lm_class=True)
-    engine = engine_of(back)
-    assert engine is not None
-    assert (engine.identity, engine.concurrency) == (
-        "openai/gpt-4o-mini at https://api.openai.com/v1",
-        7,
-    )
+    engine: Any = engine_of(back)
+    assert engine.identity == "openai/gpt-4o-mini at https://api.openai.com/v1"
+    assert engine.concurrency == 7
     assert back.kwargs["temperature"] == 0.5
     elsewhere = scripted_lm(scripted, "gpt-4o-mini").dump_state()
     with pytest.raises(fm.UserError, match="set them again"):
@@ -387,16 +356,16 @@ def test_a_key_that_is_given_is_sent_and_kept_nowhere(
     scripted: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment-1")
-    language_model = fm.lm(name, api_base=scripted.url, api_key=CANARY)
+    lm = fm.lm(name, api_base=scripted.url, api_key=CANARY)
     program = fm.SingleAgent("simple").deepcopy()  # as DSPy's optimizers copy programs
-    program.set_lm(language_model)
+    program.set_lm(lm)
     fm.evaluate(program, questions(1), out=tmp_path / "run", tracking=False)
     assert {one["headers"]["Authorization"] for one in scripted.requests} == {f"Bearer {CANARY}"}
     program.save(str(tmp_path / "program.json"))
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert kept
     assert not any(CANARY.encode() in path.read_bytes() for path in kept)
-    assert CANARY not in repr((language_model, vars(language_model), language_model.dump_state()))
+    assert CANARY not in repr((lm, vars(lm), lm.dump_state()))
 
 
 @pytest.mark.parametrize(
@@ -408,9 +377,9 @@ def test_a_replay_knows_its_price(tmp_path: Path, endpoint: str, priced: bool) -
     identity = {**lm_identity(lm), "endpoint": f"openai/gpt-4o-mini at {endpoint}"}  # type: ignore[dict-item]
     write_lms(tmp_path, {"*": identity})
     (tmp_path / "calls.jsonl").touch()
-    engine = engine_of(fm.lm(f"replay/{tmp_path}"))
-    assert engine is not None
-    assert engine.prices == (engine_of(lm).prices if priced else None)  # type: ignore[union-attr]
+    engine: Any = engine_of(fm.lm(f"replay/{tmp_path}"))
+    known: Any = engine_of(lm)
+    assert engine.prices == (known.prices if priced else None)
 
 
 @pytest.mark.parametrize(("scheme", "reads"), [("http", 0), ("https", 1)])

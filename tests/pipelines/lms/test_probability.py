@@ -21,10 +21,8 @@ ASKED = fm.Question(id="q", question="Where is it?", choices=CHOICES, answer="A"
 def completion(answer: str, share: float | None) -> tuple[int, dict[str, str], dict[str, Any]]:
     """A reply in JSON, its answer one token with this probability; None: without logprobs."""
     tokens = ['{"reasoning": "the answer: \\"B\\"", "ans', 'wer": "', answer, '"}']
-    choice: dict[str, Any] = {
-        "message": {"role": "assistant", "content": "".join(tokens)},
-        "finish_reason": "stop",
-    }
+    message = {"role": "assistant", "content": "".join(tokens)}
+    choice: dict[str, Any] = {"message": message, "finish_reason": "stop"}
     if share is not None:
         logprobs = [0.0, -0.1, math.log(share), -0.2]
         content = [{"token": t, "logprob": p} for t, p in zip(tokens, logprobs, strict=True)]
@@ -46,9 +44,7 @@ def completion(answer: str, share: float | None) -> tuple[int, dict[str, str], d
         ([], None),
     ],
 )
-def test_the_probability_of_an_answer_is_that_of_its_tokens(
-    tokens: list[tuple[str, float]], probability: float | None
-) -> None:
+def test_an_answers_probability(tokens: list[tuple[str, float]], probability: float | None) -> None:
     assert answer_probability(tokens) == probability
 
 
@@ -89,9 +85,8 @@ def test_a_decision_output_brings_its_probability() -> None:
 
     class Decides(dspy.Module):  # type: ignore[misc]
         def forward(self, question: str) -> dspy.Prediction:
-            value = Choice[("A", "here"), ("B", "there")](
-                value="B", confidence=0.4, probabilities={"A": 0.3, "B": 0.7}
-            )
+            sure: Any = {"value": "B", "confidence": 0.4, "probabilities": {"A": 0.3, "B": 0.7}}
+            value = Choice[("A", "here"), ("B", "there")](**sure)
             return dspy.Prediction(answer=value)
 
     (row,) = fm.evaluate(Decides(), [ASKED], tracking=False, progress=False).rows

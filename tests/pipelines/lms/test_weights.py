@@ -1,6 +1,4 @@
-"""Embedded LMs by name: packages, files and the hub, and what is said of those that cannot
-be used.
-"""
+"""Embedded LMs by name: packages, files, the hub, and what is said of unusable ones."""
 
 import re
 import shutil
@@ -48,9 +46,8 @@ def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
     engine = engine_of(lm)
     assert engine is not None
     assert (lm.profile.layout, lm.profile.constrain, engine.concurrency) == ("chat", "schema", 2)
-    assert engine.identity.endswith(
-        f"embedded llama.cpp ({sha256(file.read_bytes()).hexdigest()[:12]})"
-    )
+    digest = sha256(file.read_bytes()).hexdigest()[:12]
+    assert engine.identity.endswith(f"embedded llama.cpp ({digest})")
     assert engine.dump_state()["embedded"] == {"context": 2048, "slots": 2}
 
 
@@ -77,14 +74,9 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> weights.Known:
 def packed(
     name: str, whole: bytes, parts: int, patch: pytest.MonkeyPatch, hub: str | None = None
 ) -> weights.Known:
-    made = weights.Known(
-        file=f"{name}.gguf",
-        size=len(whole),
-        sha256=sha256(whole).hexdigest(),
-        licence="MIT",
-        hub=hub,
-        packages=tuple(f"{name}_weights_part{number}" for number in range(1, parts + 1)),
-    )
+    packages = tuple(f"{name}_weights_part{number}" for number in range(1, parts + 1))
+    about: Any = {"size": len(whole), "sha256": sha256(whole).hexdigest(), "licence": "MIT"}
+    made = weights.Known(file=f"{name}.gguf", hub=hub, packages=packages, **about)
     patch.setitem(weights.KNOWN, name, made)
     return made
 
@@ -104,10 +96,8 @@ def test_parts_are_joined_and_checked(known: weights.Known, tmp_path: Path, cach
     assert found.path(cache).stat().st_mtime_ns == made
     path.write_bytes(b"damaged")
     assert found.path(cache).read_bytes()[:4] == b"GGUF"
-    assert sorted(file.name.rpartition(".")[2] for file in path.parent.iterdir()) == [
-        "gguf",
-        "sha256",
-    ]
+    endings = sorted(file.name.rpartition(".")[2] for file in path.parent.iterdir())
+    assert endings == ["gguf", "sha256"]
 
 
 def test_damaged_or_missing_parts_name_the_command_that_fetches_them(
@@ -159,9 +149,8 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreached)
-    with pytest.raises(
-        UserError, match=r"^org/repo:m.gguf is not on this machine, and the hub .* \(ConnectError\)"
-    ):
+    said = r"^org/repo:m.gguf is not on this machine, and the hub .* \(ConnectError\)"
+    with pytest.raises(UserError, match=said):
         fm.lm("local/hf:org/repo:m.gguf")
     with pytest.raises(UserError, match="the hub does not give it"):
         weights.get_weights("far", cache)

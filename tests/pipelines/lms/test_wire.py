@@ -49,11 +49,9 @@ def hang_up(handler: Any) -> tuple[int, dict[str, str], bytes]:
     return 200, {}, b""
 
 
-def run(
-    url: str, out: Path | None = None, n: int = 3, timeout: float = 120.0, **options: Any
-) -> Any:
+def run(url: str, out: Path | None = None, n: int = 3, timeout: float = 120, **more: Any) -> Any:
     lm = fm.lm("openai/x", api_base=url, timeout=timeout, price=(1e-6, 1e-6))
-    return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options)
+    return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **more)
 
 
 def nobody_there() -> str:
@@ -86,9 +84,7 @@ NO_PATH = b'{"detail": "Not Found"}'
         ("/v1/responses", 404, NO_PATH),
     ],
 )
-def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(
-    path: str, status: int, body: bytes
-) -> None:
+def test_an_address_without_v1_is_told_the_right_one(path: str, status: int, body: bytes) -> None:
     with Server(lambda _: (status, {}, body)) as server:
         said = f"no LM at this address .*did you mean --api-base {re.escape(server.url)}\\?"
         with pytest.raises(fm.UserError, match=said):
@@ -170,10 +166,8 @@ def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
             run(server.url, tmp_path, n=20, timeout=0.3)
         assert len(server.arrivals) == 20 + 2
         first = next(record for record in caplog.records if record.name == "folkmoot")
-        assert (
-            first.getMessage()
-            == f"no answer from {server.origin} yet: an attempt may take 0.3 s (--timeout)"
-        )
+        said = f"no answer from {server.origin} yet: an attempt may take 0.3 s (--timeout)"
+        assert first.getMessage() == said
         lines = list(read_ledger(tmp_path))
         assert len(lines) == len(server.arrivals)
         assert all(line["lost"] and line["cost_usd"] > 0 for line in lines)
@@ -413,9 +407,8 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
         "reasoner": {"reasoning_effort": "low", "extra_body": {"min_p": 0.1}},
         "judge": {"reasoning_effort": "high"},
     }
-    assert {
-        name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()
-    } == {"intuitive": (0.5, None), "reasoner": (0.5, None), "judge": (0.5, 4)}
+    given = {name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()}
+    assert given == {"intuitive": (0.5, None), "reasoner": (0.5, None), "judge": (0.5, 4)}
     assert {lm.engine.engine.endpoint.timeout for lm in seats.values()} == {7.5}
     for wrong in ("low", "reasoning_efort=low", "nobody.reasoning_effort=low", "seed"):
         with pytest.raises(fm.UserError):
@@ -491,9 +484,7 @@ BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 2048}}
         ("mistral/mistral-small", {"extra_body": {"safe_prompt": True}}, '"safe_prompt": true'),
     ],
 )
-def test_settings_reach_a_provider(
-    name: str, settings: dict[str, Any], sent: str, hosted: Any
-) -> None:
+def test_settings_are_sent(name: str, settings: dict[str, Any], sent: str, hosted: Any) -> None:
     with Server(lambda _: (400, {}, b"{}")) as server:
         asked(hosted(name, server.url, **settings))
         assert sent in json.dumps(json.loads(server.bodies[0]))

@@ -44,37 +44,23 @@ def test_a_plain_table_becomes_a_run_an_agent(table: Path, tmp_path: Path) -> No
     assert accuracies(found) == {"alpha": 0.5, "beta": 1.0}
     assert {path.parent for path in out.rglob("results.jsonl")} == {out / "alpha", out / "beta"}
     row = found.runs["beta"].rows[0]
-    assert (
-        row["gold"],
-        row["seconds"],
-        row["usage"]["prompt_tokens"],
-        row["usage"]["cost_usd"],
-    ) == (None,) * 4
+    assert (row["gold"], row["seconds"]) == (None, None)
+    assert (row["usage"]["prompt_tokens"], row["usage"]["cost_usd"]) == (None, None)
     assert found.runs["alpha"].rows[0]["usage"]["cost_usd"] == 0.001
     run = json.loads((out / "alpha" / "run.json").read_text())
     assert run["imported"]["sources"][0]["name"] == "t.csv"
     assert json.loads((out / "alpha" / "summary.json").read_text())["imported"]["agent"] == "alpha"
     first = json.loads(found.outcomes.read_text().splitlines()[0])
-    assert first == {
-        "question_id": "q1",
-        "question": "2+2?",
-        "group": None,
-        "agent": "alpha",
-        "strategy": None,
-        "answer": "4",
-        "correct": True,
-    }
+    about = {"question_id": "q1", "question": "2+2?", "group": None, "agent": "alpha"}
+    assert first == {**about, "strategy": None, "answer": "4", "correct": True}
 
 
 def test_the_same_import_again_changes_nothing(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def state() -> dict[Path, tuple[int, bytes]]:
-        return {
-            path: (path.stat().st_mtime_ns, path.read_bytes())
-            for path in out.rglob("*")
-            if path.is_file()
-        }
+        files = (path for path in out.rglob("*") if path.is_file())
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
     fm.import_log(table, out)
     before = state()
@@ -129,24 +115,18 @@ def test_faults_name_file_and_line(row: dict[str, Any], said: str, tmp_path: Pat
 
 
 def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        {
-            "question_id": f"q{n}",
-            "agent": agent,
-            "answer": "yes" if right else "no",
-            "correct": right,
-            "question": f"{'red' if n % 2 else 'blue'} {n}",
-        }
-        for n in range(40)
-        for agent, right in (("odd", bool(n % 2)), ("even", not n % 2), ("most", n % 5 > 0))
-    ]
+    rows = []
+    for n in range(40):
+        asked = {"question_id": f"q{n}", "question": f"{'red' if n % 2 else 'blue'} {n}"}
+        for agent, right in (("odd", bool(n % 2)), ("even", not n % 2), ("most", n % 5 > 0)):
+            said = {"answer": "yes" if right else "no", "correct": right}
+            rows.append({"agent": agent, **asked, **said})
     found = fm.import_log(write(tmp_path / "t.jsonl", *rows), tmp_path / "out")
     comparison = fm.compare(found.runs["most"], found.runs["odd"])
     assert comparison.runs[0].usage["prompt_tokens"] is None
     assert comparison.runs[0].seconds is None
-    result = CliRunner().invoke(
-        app, ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")]
-    )
+    words = ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")]
+    result = CliRunner().invoke(app, words)
     assert (result.exit_code, "the cheapest in calls" in result.output) == (0, True)
     report = fm.report([found.folder / name for name in ("most", "odd", "even")], tracking=False)
     assert "unknown" in report.path.read_text()
@@ -166,9 +146,8 @@ def test_the_command_says_what_it_made_and_is_light(table: Path, tmp_path: Path)
     words = ["import", table, "--out", tmp_path / "out", "--json"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "loaded"), done.stderr
-    assert json.loads(done.stdout)["runs"] == {
-        name: str(tmp_path / "out" / name) for name in ("alpha", "beta")
-    }
+    runs = {name: str(tmp_path / "out" / name) for name in ("alpha", "beta")}
+    assert json.loads(done.stdout)["runs"] == runs
 
 
 # Formats
@@ -229,49 +208,29 @@ def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Pa
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
-    """Made by lm-eval 0.4.13 on a scripted model: a task of options, and one of numbers with two
-    filters.
-    """
+    """Made by lm-eval 0.4.13 on a scripted model: a task of options, one of two filters."""
     found = fm.import_log(SAVED / "lm-eval")
-    assert accuracies(found) == {
-        "org/scripted": pytest.approx(0.6667, abs=1e-4),
-        "org/scripted flexible": 0.75,
-        "org/scripted strict": 0.5,
-    }
+    alone = {"org/scripted flexible": 0.75, "org/scripted strict": 0.5}
+    assert accuracies(found) == {"org/scripted": pytest.approx(0.6667, abs=1e-4), **alone}
     sky = found.runs["org/scripted"].rows[0]
-    assert (sky["question"], sky["choices"], sky["gold"]) == (
-        "The sky is",
-        {"A": "pink", "B": "blue"},
-        "B",
-    )
-    assert [row["answer"] for row in found.runs["org/scripted flexible"].rows] == [
-        "0",
-        "2",
-        "5",
-        "6",
-    ]
+    assert (sky["question"], sky["gold"]) == ("The sky is", "B")
+    assert sky["choices"] == {"A": "pink", "B": "blue"}
+    numbers = [row["answer"] for row in found.runs["org/scripted flexible"].rows]
+    assert numbers == ["0", "2", "5", "6"]
     assert found.runs["org/scripted strict"].summary.counts.unreadable == 1
 
 
 def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
-    row = {
-        "schema_version": "instance_level_eval_0.2.1",
-        "evaluation_id": "e",
-        "model_id": "org/model",
-        "evaluation_name": "gsm8k",
+    read = {"source": "output.raw", "extracted_value": "4", "extraction_method": "regex"}
+    kind = {"schema_version": "instance_level_eval_0.2.1", "interaction_type": "single_turn"}
+    about = {"evaluation_id": "e", "evaluation_name": "gsm8k", "model_id": "org/model"}
+    row: dict[str, Any] = {
+        **kind,
+        **about,
         "sample_id": "7",
-        "interaction_type": "single_turn",
         "input": {"raw": "2+2?", "reference": ["4"]},
         "output": {"raw": ["It is 4"]},
-        "answer_attribution": [
-            {
-                "turn_idx": 0,
-                "source": "output.raw",
-                "extracted_value": "4",
-                "extraction_method": "regex",
-                "is_terminal": True,
-            }
-        ],
+        "answer_attribution": [{"turn_idx": 0, **read, "is_terminal": True}],
         "evaluation": {"score": 1.0, "is_correct": True},
         "token_usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8},
         "performance": {"latency_ms": 250.0},
@@ -290,21 +249,14 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
 
 
 def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: Path) -> None:
-    """Made by promptfoo 0.121.20 with two scripted providers: 3 and 4 passed, 1 and 1 failed, 1
-    error.
-    """
+    """Made by promptfoo 0.121.20: of two providers 3 and 4 passed, 1 and 1 failed, 1 error."""
     found = fm.import_log(SAVED / "promptfoo")
-    assert accuracies(found) == {
-        "scripted:alpha": 0.6,
-        "scripted:beta": 0.8,
-    }  # beta is column 1 of one prompt
+    # beta is column 1 of one prompt
+    assert accuracies(found) == {"scripted:alpha": 0.6, "scripted:beta": 0.8}
     alpha, beta = (run.summary for run in found.runs.values())
     assert (alpha.counts.errors, alpha.usage["prompt_tokens"]) == (1, None)
-    assert (beta.counts.errors, beta.usage["prompt_tokens"], beta.usage["cost_usd"]) == (
-        0,
-        50,
-        0.005,
-    )
+    assert (beta.counts.errors, beta.usage["cost_usd"]) == (0, 0.005)
+    assert beta.usage["prompt_tokens"] == 50
     results = json.loads((SAVED / "promptfoo" / "sums.json").read_text())["results"]["results"]
     twice = [
         {**one, "promptIdx": 2 * prompt + one["promptIdx"], "promptId": str(prompt)}
@@ -428,9 +380,8 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
     assert score["high"] - score["low"] > 0.8
     assert (run.summary.counts.rows, run.summary.counts.questions) == (9, 3)
     rows = list(run.rows)
-    assert {(row["id"], row["repeat"]) for row in rows} == {
-        (row["id"], n) for row in rows for n in range(3)
-    }
+    every = {(row["id"], n) for row in rows for n in range(3)}
+    assert {(row["id"], row["repeat"]) for row in rows} == every
     means = [
         [row["correct"] for row in rows if row["id"] == name]
         for name in {row["id"] for row in rows}
@@ -456,23 +407,11 @@ WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words":
 
 
 def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
-    rows = [
-        {
-            "dataset": "sums",
-            "question_id": 1,
-            "question": "1 + 1?",
-            "gold": "2",
-            "answers": ["2", "3", None],
-        },
-        {
-            "dataset": "sums",
-            "question_id": 2,
-            "gold": "4",
-            "answers": ["x", "4.0", None],
-            "correct": "01-",
-        },
-        {"dataset": "words", "question_id": 1, "gold": "no", "answers": ["no", "no"]},
-    ]
+    first = {"question": "1 + 1?", "gold": "2", "answers": ["2", "3", None]}
+    second = {"gold": "4", "answers": ["x", "4.0", None], "correct": "01-"}
+    numbered = enumerate((first, second), 1)
+    rows = [{"dataset": "sums", "question_id": n, **row} for n, row in numbered]
+    rows.append({"dataset": "words", "question_id": 1, "gold": "no", "answers": ["no", "no"]})
     found = fm.import_log(write(tmp_path / "w.jsonl", WIDE, *rows), tmp_path / "out")
     assert accuracies(found) == {"a": 2 / 3, "b": 0.5, "c": 0.5}
     assert [row["id"] for row in found.runs["c"].rows] == ["1", "words/1"]
@@ -481,14 +420,11 @@ def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
 
 def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_path: Path) -> None:
     names = ["a", "b", "c"]
-    rows = [  # each is wrong on a third of its own, so that two of three are always right
-        {
-            "question_id": n,
-            "gold": "2",
-            "answers": ["3" if n % 3 == place else "2" for place in range(3)],
-        }
-        for n in range(30)
-    ]
+    rows = []
+    # Each is wrong on a third of its own, so that two of three are always right.
+    for n in range(30):
+        answers = ["3" if n % 3 == place else "2" for place in range(3)]
+        rows.append({"question_id": n, "gold": "2", "answers": answers})
     path = write(tmp_path / "w.jsonl", {"header": 1, "agents": names}, *rows)
     folder = fm.import_log(path, tmp_path / "out").folder
     found = fm.compare(folder)
@@ -514,11 +450,7 @@ def inspect(path: Path, *samples: dict[str, Any], **about: Any) -> Path:
         {"id": f"q{number}", "epoch": 1, "input": "Q?", "target": "A", **sample}
         for number, sample in enumerate(samples)
     ]
-    return write_json(path, {"status": "success", "eval": header, "samples": rows})
-
-
-def write_json(path: Path, document: Any) -> Path:
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps({"status": "success", "eval": header, "samples": rows}))
     return path
 
 
@@ -534,11 +466,8 @@ def test_right_without_a_text_is_right_and_does_not_vote(tmp_path: Path) -> None
 
 
 def test_samples_without_a_score_or_cancelled_are_left_out_and_counted(tmp_path: Path) -> None:
-    samples = (
-        {"scores": {}},
-        {"scores": {"match": {"value": float("nan")}}},
-        {"scores": {}, "error": {"message": "CancelledError()"}},
-    )
+    failed = {"scores": {}, "error": {"message": "CancelledError()"}}
+    samples = ({"scores": {}}, {"scores": {"match": {"value": float("nan")}}}, failed)
     found = fm.import_log(inspect(tmp_path / "a.json", RIGHT, *samples))
     assert found.answers == 1
     assert found.left_out == {"samples without a score": 2, "samples cancelled": 1}
@@ -582,9 +511,7 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("lines", NUMBERS)
-def test_a_table_of_numbers_alone_has_a_row_an_answer(
-    lines: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_table_of_numbers_has_a_row_an_answer(lines: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(lines))
     found = fm.import_log(tmp_path / "t.csv")
     assert (found.answers, found.questions, found.read_as) == (3, 2, [])
@@ -614,13 +541,10 @@ CACHED = {"input_tokens": 20, "input_tokens_cache_read": 900, "input_tokens_cach
     [(955, 950), (960, 950), (25, 20), (None, 20)],
     ids=["counted apart", "with reasoning apart", "among the others", "unknown"],
 )
-def test_tokens_that_a_cache_held_are_tokens_of_the_prompt(
-    total: int | None, asked: int, tmp_path: Path
-) -> None:
+def test_tokens_in_a_cache_are_the_prompts(total: int | None, asked: int, tmp_path: Path) -> None:
     used = {"openai/m": {**CACHED, "output_tokens": 5, "total_tokens": total}}
-    (run,) = fm.import_log(
-        inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})
-    ).runs.values()
+    path = inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})
+    (run,) = fm.import_log(path).runs.values()
     assert run.summary.usage["prompt_tokens"] == asked
 
 
@@ -639,29 +563,20 @@ def test_a_score_is_named_and_the_newest_log_of_a_task_counts(tmp_path: Path) ->
 
 def test_rows_of_equal_replies_are_filters_where_none_is_named(tmp_path: Path) -> None:
     row = {"doc_id": 0, "doc": {"question": "Q?"}, "target": "5", "resps": [["It is 5"]]}
-    rows = [
-        {**row, "filtered_resps": ["5"], "exact_match": 1.0},
-        {**row, "filtered_resps": ["[invalid]"], "exact_match": 0.0},
-    ]
+    first = {**row, "filtered_resps": ["5"], "exact_match": 1.0}
+    rows = [first, {**row, "filtered_resps": ["[invalid]"], "exact_match": 0.0}]
     (tmp_path / "model").mkdir()
     found = fm.import_log(write(tmp_path / "model" / "samples_gsm8k.jsonl", *rows))
-    assert {name: run.score for name, run in found.runs.items()} == {
-        "model": 1.0,
-        "model filter 2": 0.0,
-    }
+    scores = {name: run.score for name, run in found.runs.items()}
+    assert scores == {"model": 1.0, "model filter 2": 0.0}
 
 
 def judged_by_promptfoo(number: int) -> dict[str, Any]:
     """A result of the assertion `not-contains`, of which promptfoo keeps no text."""
     right = number != 2
-    return {
-        "testIdx": number,
-        "provider": {"id": "openai:x"},
-        "vars": {"question": f"Q {number}?"},
-        "success": right,
-        "score": float(right),
-        "response": {"output": ""},
-    }
+    asked = {"provider": {"id": "openai:x"}, "vars": {"question": f"Q {number}?"}}
+    said = {"success": right, "score": float(right), "response": {"output": ""}}
+    return {"testIdx": number, **asked, **said}
 
 
 RATED = [[{"question": f"Q {n}?"}, int(n != 2), 10 + n] for n in range(3)]

@@ -1,5 +1,6 @@
 """Logs of agents that act on tasks: each format gives the counts of its own harness."""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -24,17 +25,11 @@ REPORT = {
 
 
 def trial(task: str, resolved: bool | None, failure: str = "unset", **more: Any) -> dict[str, Any]:
-    return {
-        "task_id": task,
-        "trial_name": f"{task}.1-of-1",
-        "instruction": f"Do {task}.",
-        "is_resolved": resolved,
-        "failure_mode": failure,
-        "total_input_tokens": 100,
-        "total_output_tokens": 10,
-        "agent_started_at": "2026-01-01T00:00:00+00:00",
-        "agent_ended_at": "2026-01-01T00:00:30+00:00",
-    } | more
+    failed = {"task_id": task, "trial_name": f"{task}.1-of-1", "instruction": f"Do {task}."}
+    failed |= {"is_resolved": resolved, "failure_mode": failure}
+    tokens = {"total_input_tokens": 100, "total_output_tokens": 10}
+    began, ended = (f"2026-01-01T00:00:{second}+00:00" for second in ("00", "30"))
+    return {**failed, **tokens, "agent_started_at": began, "agent_ended_at": ended, **more}
 
 
 RESULTS = {
@@ -61,10 +56,8 @@ def write_json(path: Path, document: object) -> Path:
 
 def solved(found: fm.Imported) -> dict[str, dict[str, bool]]:
     """By agent and task, whether it was solved, of logs without repeats."""
-    return {
-        name: {row["id"]: bool(row["correct"]) for row in run.rows}
-        for name, run in found.runs.items()
-    }
+    runs = found.runs.items()
+    return {name: {row["id"]: bool(row["correct"]) for row in run.rows} for name, run in runs}
 
 
 def outcomes(found: fm.Imported) -> list[dict[str, Any]]:
@@ -81,15 +74,8 @@ def test_a_run_of_terminal_bench(tmp_path: Path) -> None:
     assert run.summary.counts.unreadable == 0
     row = next(iter(run.rows))
     assert (row["seconds"], row["usage"]["prompt_tokens"], row["decided_by"]) == (30, 100, "check")
-    assert outcomes(found)[0] == {
-        "question_id": "one",
-        "question": "Do one.",
-        "group": None,
-        "agent": "crew",
-        "correct": True,
-        "trial": 0,
-        "tokens": 110,
-    }
+    about = {"question_id": "one", "question": "Do one.", "group": None, "agent": "crew"}
+    assert outcomes(found)[0] == {**about, "correct": True, "trial": 0, "tokens": 110}
 
 
 def test_a_trial_that_is_resolved_counts_whatever_else_is_known(tmp_path: Path) -> None:
@@ -143,10 +129,8 @@ def test_a_job_of_harbor(tmp_path: Path) -> None:
     (job / "a__x1" / "session.jsonl").write_text('{"a session": 1}\n')
     found = fm.import_log(job)
     assert solved(found) == {"terminus-2 m": {"a": True, "b": False, "c": False}}
-    assert found.left_out == {
-        "samples that ended before their agent began": 1,
-        "samples that their harness could not judge": 1,
-    }
+    ended = {"samples that ended before their agent began": 1}
+    assert found.left_out == {**ended, "samples that their harness could not judge": 1}
     (run,) = found.runs.values()
     assert run.summary.is_rate
     assert run.summary.usage["cost_usd"] == 0.75
@@ -219,13 +203,9 @@ def predictions(folder: Path) -> Path:
         stats = {"instance_cost": number / 4, "api_calls": number}
         info = {"exit_status": "Submitted", "model_stats": stats}
         write_json(folder / task / f"{task}.traj.json", {"info": info, "messages": []})
-    return write_json(
-        folder / "preds.json",
-        {
-            task: {"model_name_or_path": "m", "instance_id": task, "model_patch": patch}
-            for task, patch in patches.items()
-        },
-    )
+    rows = {task: {"model_name_or_path": "m", "instance_id": task} for task in patches}
+    document = {task: {**row, "model_patch": patches[task]} for task, row in rows.items()}
+    return write_json(folder / "preds.json", document)
 
 
 def test_predictions_of_mini_swe_agent(tmp_path: Path) -> None:
@@ -304,17 +284,12 @@ def test_a_row_a_trial(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_tasks_of_a_repository_are_a_cluster_and_nothing_is_asked(tmp_path: Path) -> None:
-    rows = [
-        {
-            "agent": agent,
-            "task": f"owner{repository}__name-{task}",
-            "resolved": (task + repository + len(agent)) % 3 > 0,
-            "cost_usd": 0.5,
-        }
-        for agent in ("one", "other")
-        for repository in range(6)
-        for task in range(5)
-    ]
+    agents, numbers = ("one", "other"), itertools.product(range(6), range(5))
+    rows = []
+    for agent, (repository, task) in itertools.product(agents, numbers):
+        resolved = (task + repository + len(agent)) % 3 > 0
+        about = {"agent": agent, "task": f"owner{repository}__name-{task}"}
+        rows.append({**about, "resolved": resolved, "cost_usd": 0.5})
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = fm.import_log(tmp_path / "t.jsonl", tmp_path / "out")
     pair = fm.compare(*found.runs.values()).pairs[0]

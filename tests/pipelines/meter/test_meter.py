@@ -117,9 +117,8 @@ def test_an_address_for_the_whole_process_serves_one_question_at_a_time(
 def test_no_call_lands_on_another_question(server: ScriptedServer, count: int) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client_at(endpoint) as client:
-            said = await client.chat.completions.create(
-                model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
-            )
+            asked: Any = [{"role": "user", "content": f"{question.id}: hi"}]
+            said = await client.chat.completions.create(model="any", messages=asked)
         return said.choices[0].message.content or ""
 
     result = run(crew, server, count, concurrency=64)
@@ -181,11 +180,8 @@ def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
             assert said.output_text == streamed
             deltas = [event.delta for event in events if event.type.endswith("text.delta")]
             assert "".join(deltas) == streamed
-        body = {
-            "model": "m",
-            "max_tokens": 9,
-            "messages": [{"role": "user", "content": f"{question.id}: hi"}],
-        }
+        messages = [{"role": "user", "content": f"{question.id}: hi"}]
+        body = {"model": "m", "max_tokens": 9, "messages": messages}
         address = f"{endpoint.anthropic_url}/v1/messages"
         message = await asyncio.to_thread(post, address, body)
         assert message["content"] == [{"type": "text", "text": streamed}]
@@ -213,9 +209,8 @@ def test_embeddings_are_billed_at_their_own_price(tmp_path: Path) -> None:
         async with client_at(endpoint) as client:
             made = await client.embeddings.create(model="small", input=f"{question.id}: hi")
             assert made.data[0].embedding == [0.5, 0.25]
-            said = await client.chat.completions.create(
-                model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
-            )
+            asked: Any = [{"role": "user", "content": f"{question.id}: hi"}]
+            said = await client.chat.completions.create(model="any", messages=asked)
         return said.choices[0].message.content or ""
 
     with ScriptedServer(reply) as server:
@@ -251,27 +246,20 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
         base = endpoint.base_url
         seen["models"] = post(f"{base}/models", None, method="GET")
         seen["path"] = refused(f"{base}/assistants", asked)
-        seen["token"] = refused(
-            base.replace(endpoint.api_key, "wrong") + "/chat/completions", asked
-        )
+        wrong = base.replace(endpoint.api_key, "wrong")
+        seen["token"] = refused(f"{wrong}/chat/completions", asked)
         seen["body"] = refused(f"{base}/chat/completions", b"[")
         seen["form"] = refused(f"{base}/chat/completions", {"model": "m"})
-        seen["state"] = refused(
-            f"{base}/responses", {"input": "hi", "previous_response_id": "resp_1"}
-        )
+        again = {"input": "hi", "previous_response_id": "resp_1"}
+        seen["state"] = refused(f"{base}/responses", again)
         seen["embeddings"] = refused(f"{base}/embeddings", {"model": "small", "input": "hi"})
         seen["address"] = f"{base}/chat/completions"
         return "A"
 
     result = run(crew, server, 1)
     assert result.score == 1.0
-    assert {name: seen[name][0] for name in ("path", "token", "body", "form", "state")} == {
-        "path": 404,
-        "token": 401,
-        "body": 400,
-        "form": 400,
-        "state": 400,
-    }
+    codes = {"path": 404, "token": 401, "body": 400, "form": 400, "state": 400}
+    assert {name: seen[name][0] for name in codes} == codes
     assert seen["embeddings"][0] == 400
     assert "--lm small=openai/MODEL" in seen["embeddings"][1]
     assert [model["id"] for model in seen["models"]["data"]] == ["openai/m"]
@@ -331,9 +319,8 @@ def test_a_command_never_gets_a_key(
         *("PGPASSWORD", "GITHUB_PAT", "DATABASE_URL"),
     ):
         monkeypatch.setenv(name, "sk-canary")
-    text = (
-        "print(json.dumps({'answer': ' '.join(k for k, v in os.environ.items() if 'canary' in v)}))"
-    )
+    keys = "' '.join(k for k, v in os.environ.items() if 'canary' in v)"
+    text = f"print(json.dumps({{'answer': {keys}}}))"
     command = fm.Command(script(tmp_path, text), pass_env="TOOL_API_KEY")
     lm = fm.lm("openai/m", api_base=server.url)
     asked = [fm.Question(id="q0", question="Which keys?", answer="none", kind="span")]
@@ -387,9 +374,7 @@ def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path, membe
     assert len(server.bodies) == 12
 
 
-def test_the_lm_of_all_other_names_is_a_part_of_the_run(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_the_lm_of_all_other_names_is_of_the_run(server: ScriptedServer, tmp_path: Path) -> None:
     """With an LM for one name, that of the others could be exchanged in a run's folder."""
 
     def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
@@ -424,14 +409,8 @@ def test_a_team_with_several_models_enters_a_contest(
         fm.contest(questions(12), tracking=False, **asked)
 
 
-FAULTY = (
-    {"n": -1_000_000},
-    {"n": "3"},
-    {"n": 1.5},
-    {"max_tokens": -1},
-    {"max_completion_tokens": True},
-    {"stream_options": [1]},
-)
+FAULTY: list[dict[str, Any]] = [{"n": -1_000_000}, {"n": "3"}, {"n": 1.5}, {"max_tokens": -1}]
+FAULTY += [{"max_completion_tokens": True}, {"stream_options": [1]}]
 
 
 def test_a_number_from_a_client_is_not_believed(server: ScriptedServer) -> None:
@@ -472,7 +451,6 @@ def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None
     for command in ("", "python 'crew.py"):
         with pytest.raises(fm.UserError, match=r"empty|cannot be read"):
             fm.Command(command)
+    lm = fm.lm("openai/m", api_base="http://127.0.0.1:9")
     with pytest.raises(fm.UserError, match="cannot be started"):
-        fm.evaluate(
-            "cmd:no-such-command", questions(1), lm=fm.lm("openai/m", api_base="http://127.0.0.1:9")
-        )
+        fm.evaluate("cmd:no-such-command", questions(1), lm=lm)

@@ -22,10 +22,8 @@ CALLS = 2
 
 def evaluated(url: str, out: Path, count: int) -> fm.Evaluation:
     """The evaluation that is killed and goes on; named here, so that a child finds it."""
-    questions = [
-        fm.Question(id=f"q{n}", question="Where?", choices={"A": "bank", "B": "mall"}, answer="B")
-        for n in range(count)
-    ]
+    known: Any = {"question": "Where?", "choices": {"A": "bank", "B": "mall"}, "answer": "B"}
+    questions = [fm.Question(id=f"q{n}", **known) for n in range(count)]
     lm = fm.lm("openai/m", api_base=url, price=(1e-6, 1e-6))
     command = fm.Command(f"{BARE} -I {CREW}")
     options: Any = {"concurrency": IN_FLIGHT, "cache": False, "tracking": False}

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from aiohttp import web
+from completions import USAGE, completion
 from openai import APIStatusError, AsyncOpenAI
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
@@ -20,8 +21,8 @@ from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.meter.native import CHAT, MOST_RETURNED, PATHS
 from folkmoot.pipelines.testing.server import LoopbackServer
 
+ASKED: Any = {"model": "x", "messages": [{"role": "user", "content": "Is it?"}]}
 QUESTION = [fm.Question(id="a", question="Is it?", choices={"A": "x", "B": "y"}, answer="A")]
-USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 HEAD = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
 
@@ -29,9 +30,7 @@ JSON, SSE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-s
 
 
 class Provider(LoopbackServer):
-    """A provider that streams slowly, serves responses if it is `native`, and refuses what it does
-    not know.
-    """
+    """A provider that streams slowly, has responses if `native`, and refuses the unknown."""
 
     def __init__(self, native: bool = True) -> None:
         routes = [web.post("/v1/chat/completions", self.chat)]
@@ -53,10 +52,7 @@ class Provider(LoopbackServer):
         if "refused" in body:
             return web.json_response({"error": {"message": "no", "code": "odd"}}, status=422)
         if not body.get("stream"):
-            message = {"role": "assistant", "content": "A"}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            whole = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
-            return web.json_response({**whole, "choices": [choice], "usage": USAGE, "later": 7})
+            return web.json_response({**completion("A"), "later": 7})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for part in "A.":
@@ -72,35 +68,36 @@ class Provider(LoopbackServer):
         self.bodies.append(await request.json())
         part = {"type": "output_text", "text": "A", "annotations": []}
         item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
-        return web.json_response(
-            {
-                "id": "resp_1",
-                "object": "response",
-                "created_at": 1,
-                "model": "m",
-                "status": "completed",
-                "output": [{**item, "content": [part]}],
-                "parallel_tool_calls": True,
-                "tool_choice": "auto",
-                "tools": [],
-                "usage": {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8},
-            }
-        )
+        about = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m"}
+        tools = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        usage = {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8}
+        said = {"status": "completed", "output": [{**item, "content": [part]}], "usage": usage}
+        return web.json_response({**about, **tools, **said})
 
 
 def _event(data: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(data)}\n\n".encode()
 
 
-def run(crew: Any, provider: Provider, **options: Any) -> Any:
-    lm = fm.lm("openai/m", api_base=provider.url, price=(1e-6, 1e-5))
-    given = {"lm": lm, "tracking": False, "progress": False, **options}
-    (row,) = fm.evaluate(crew, QUESTION, **given).rows
+def evaluated(crew: Any, server: Any, **options: Any) -> fm.Evaluation:
+    lm = options.pop("lm", None) or fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
+    return fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False, **options)
+
+
+def run(crew: Any, server: Any, **options: Any) -> Any:
+    (row,) = evaluated(crew, server, **options).rows
     return row
 
 
-def client(endpoint: fm.Endpoint, **options: Any) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, **options)
+def client(endpoint: fm.Endpoint) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key)
+
+
+async def post(
+    endpoint: fm.Endpoint, body: Any, path: str = "chat/completions", timeout: float = 60
+) -> httpx.Response:
+    async with httpx.AsyncClient() as ai:
+        return await ai.post(f"{endpoint.base_url}/{path}", json=body, timeout=timeout)
 
 
 def test_a_stream_passes_as_it_comes_and_is_billed() -> None:
@@ -110,8 +107,7 @@ def test_a_stream_passes_as_it_comes_and_is_billed() -> None:
         loop, text = asyncio.get_running_loop(), ""
         began = loop.time()
         async with client(endpoint) as ai:
-            asked: Any = [{"role": "user", "content": "Is it?"}]
-            stream = await ai.chat.completions.create(model="x", messages=asked, stream=True)
+            stream = await ai.chat.completions.create(**ASKED, stream=True)
             async for chunk in stream:
                 seen.setdefault("first", loop.time() - began)
                 seen.setdefault("later", (chunk.model_extra or {}).get("later"))
@@ -132,13 +128,10 @@ def test_a_stream_passes_as_it_comes_and_is_billed() -> None:
 def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client(endpoint) as ai:
-            asked: Any = [{"role": "user", "content": "Is it?"}]
-            said = await ai.chat.completions.create(model="x", messages=asked)
+            said = await ai.chat.completions.create(**ASKED)
             assert (said.model_extra or {})["later"] == 7
             with pytest.raises(APIStatusError) as refused:
-                await ai.chat.completions.create(
-                    model="x", messages=asked, extra_body={"refused": True}
-                )
+                await ai.chat.completions.create(**ASKED, extra_body={"refused": True})
             assert (refused.value.status_code, refused.value.code) == (422, "odd")
         return "A"
 
@@ -157,25 +150,20 @@ def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
         ({"error": {"message": "odd", "code": "context_length_exceeded"}}, 400, "odd", 1),
     ],
 )
-def test_a_failure_with_status_200_is_no_reply(
-    answered: Any, status: int, words: str, requests: int
-) -> None:
+def test_failures_of_status_200(answered: Any, status: int, words: str, requests: int) -> None:
     said: list[Any] = []
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            asked = {"messages": [{"role": "user", "content": "Is it?"}], "answered": answered}
-            reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=60)
-            said.append((reply.status_code, reply.json()["error"]["message"]))
+        reply = await post(endpoint, {**ASKED, "answered": answered})
+        said.append((reply.status_code, reply.json()["error"]["message"]))
         return "A"
 
     with Provider() as provider:
-        lm = fm.lm("openai/m", api_base=provider.url)
-        result = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False)
+        row = run(crew, provider)
         assert len(provider.bodies) == requests
     assert said[0][0] == status
     assert words in said[0][1]
-    assert all(row["usage"]["calls"] == 0 for row in result.rows)
+    assert row["usage"]["calls"] == 0
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -183,10 +171,8 @@ def test_responses_go_on_from_each_other(native: bool) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client(endpoint) as ai:
             first = await ai.responses.create(model="x", input="Is it?", store=True)
-            again: Any = [
-                {"type": "item_reference", "id": first.output[0].id},
-                {"role": "user", "content": "Sure?"},
-            ]
+            reference = {"type": "item_reference", "id": first.output[0].id}
+            again: Any = [reference, {"role": "user", "content": "Sure?"}]
             for more in ({"previous_response_id": first.id, "input": "Sure?"}, {"input": again}):
                 said = await ai.responses.create(model="x", **more)
                 assert said.output_text == "A"
@@ -221,8 +207,7 @@ def test_a_path_that_an_endpoint_lacks_is_translated(status: int, body: bytes) -
     whole = json.dumps({**WHOLE, "choices": [{"message": {"content": "A"}}]}).encode()
     said = {f"/v1/{CHAT}": (200, JSON, whole), "/v1/responses": (status, {}, body)}
     with Server(lambda asked: said[asked.path]) as server:
-        lm = fm.lm("openai/m", api_base=server.url)
-        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+        row = run(crew, server)
         assert server.paths == ["/v1/responses", f"/v1/{CHAT}"]
     assert (row["answer"], row["usage"]["calls"]) == ("A", 1)
 
@@ -240,10 +225,8 @@ def test_what_would_be_lost_is_refused_before_it_is_paid(body: dict[str, Any], w
     said: list[Any] = []
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            asked = {"model": "x", "input": "Is it?", **body}
-            reply = await ai.post(f"{endpoint.base_url}/responses", json=asked, timeout=30)
-            said.append((reply.status_code, reply.json()["error"]["message"]))
+        reply = await post(endpoint, {"model": "x", "input": "Is it?", **body}, "responses")
+        said.append((reply.status_code, reply.json()["error"]["message"]))
         return "A"
 
     with Provider(native=False) as provider:
@@ -256,12 +239,9 @@ def test_what_would_be_lost_is_refused_before_it_is_paid(body: dict[str, Any], w
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_reply_that_nobody_received_is_that_of_the_next_equal_request(stream: bool) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        asked = {"model": "x", "messages": [{"role": "user", "content": "Is it?"}]}
-        address = f"{endpoint.base_url}/chat/completions"
-        async with httpx.AsyncClient() as ai:
-            with pytest.raises(httpx.ReadTimeout):
-                await ai.post(address, json={**asked, "stream": stream}, timeout=0.2)
-            said = await ai.post(address, json={**asked, "stream": stream}, timeout=10)
+        with pytest.raises(httpx.ReadTimeout):
+            await post(endpoint, {**ASKED, "stream": stream}, timeout=0.2)
+        said = await post(endpoint, {**ASKED, "stream": stream}, timeout=10)
         assert said.text.count("data: [DONE]") == stream
         return "A" if '"content": "A"' in said.text else "B"
 
@@ -280,10 +260,9 @@ def test_a_path_is_found_however_a_client_writes_it(path: str) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         base = endpoint.anthropic_url
         async with httpx.AsyncClient() as ai:
-            asked = {"model": "x", "messages": [{"role": "user", "content": "Is it?"}]}
-            said = await ai.post(f"{base}/{path}", json=asked, timeout=30)
+            said = await ai.post(f"{base}/{path}", json=ASKED, timeout=30)
             model = await ai.get(f"{base}/v1/models/theirs")
-            count = await ai.post(f"{base}/v1/messages/count_tokens", json=asked)
+            count = await ai.post(f"{base}/v1/messages/count_tokens", json=ASKED)
         assert (model.json()["id"], count.json()["input_tokens"] > 0) == ("theirs", True)
         return str(said.json()["choices"][0]["message"]["content"])
 
@@ -340,18 +319,14 @@ def test_odd_answers_pass_or_are_named_and_billed(
     got: list[int] = []
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        asked = {"model": "x", "messages": [], "stream": said[1] == SSE}
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {endpoint.api_key}"}) as ai:
-            reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        reply = await post(endpoint, {"model": "x", "messages": [], "stream": said[1] == SSE})
         got.append(reply.status_code)
         # An error in a stream is told once, in the provider's words.
         assert said[1] != SSE or reply.text.count("error") == said[2].count(b"error")
         return "A"
 
     with Server(lambda _: said) as server:
-        lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
-        given: dict[str, Any] = {"tracking": False, "progress": False, "cache": False}
-        summary = fm.evaluate(crew, QUESTION, lm=lm, **given).summary
+        summary = evaluated(crew, server, cache=False).summary
     bill = summary.paid
     assert summary.lost.calls == (3 if not said[2] else 0)
     assert (got, (bill.calls, bill.cost_usd)) == ([status], pytest.approx(paid))
@@ -366,54 +341,42 @@ def test_a_stream_is_asked_for_without_options_that_a_server_refuses(tmp_path: P
         return (422, JSON, json.dumps(said).encode()) if asked[-1] else (200, SSE, _event(PART))
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            for text in "ab":
-                body = {"messages": [{"role": "user", "content": text}], "stream": True}
-                reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=body)
-                assert '"content": "A"' in reply.text
+        for text in "ab":
+            body = {"messages": [{"role": "user", "content": text}], "stream": True}
+            assert '"content": "A"' in (await post(endpoint, body)).text
         return "A"
 
-    given: dict[str, Any] = {"tracking": False, "progress": False}
     with Server(answer) as server:
-        lm = fm.lm("openai/m", api_base=server.url)
-        (row,) = fm.evaluate(crew, QUESTION, lm=lm, out=tmp_path, **given).rows
+        row = run(crew, server, out=tmp_path)
     assert asked == [True, False, False]
     assert (row["error"], row["usage"]["calls"]) == (None, 2)
-    assert fm.evaluate(crew, QUESTION, lm=f"replay/{tmp_path}", **given).rows[0]["error"] is None
+    assert run(crew, server, lm=f"replay/{tmp_path}")["error"] is None
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "Text/Event-Stream; charset=utf-8"])
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_stream_is_one_by_what_it_holds(kind: str, stream: bool) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        asked = {"model": "x", "messages": [], "stream": stream}
-        async with httpx.AsyncClient() as ai:
-            reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        reply = await post(endpoint, {"model": "x", "messages": [], "stream": stream})
         assert (reply.headers["Content-Type"], reply.text.count('"A"')) == ("text/event-stream", 1)
         return "A"
 
     body = _event(PART) + _event(WHOLE)
     with Server(lambda _: (200, {"Content-Type": kind}, body)) as server:
-        lm = fm.lm("openai/m", api_base=server.url)
-        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+        row = run(crew, server)
         assert len(server.bodies) == 1
     assert (row["error"], row["usage"]["cost_usd"]) == (None, 0.5)
 
 
 @pytest.mark.parametrize(("ended", "kept"), [(None, False), ("stop", True)])
-def test_a_stream_without_an_end_is_kept_by_no_cache(
-    ended: str | None, kept: bool, tmp_path: Path
-) -> None:
+def test_a_stream_cut_off_is_in_no_cache(ended: str | None, kept: bool, tmp_path: Path) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        asked = {"model": "x", "messages": [], "stream": True}
-        async with httpx.AsyncClient() as ai:
-            await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        await post(endpoint, {"model": "x", "messages": [], "stream": True})
         return "A"
 
     choice = {**PART["choices"][0], "finish_reason": ended}
     with Server(lambda _: (200, SSE, _event({**PART, "choices": [choice]}))) as server:
-        lm = fm.lm("openai/m", api_base=server.url)
-        fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False, out=tmp_path)
+        run(crew, server, out=tmp_path)
     (entry,) = read_ledger(tmp_path)
     assert entry["kept"] is kept
 
@@ -436,6 +399,8 @@ def test_an_error_row_names_the_error(complaint: str, reason: str, tmp_path: Pat
 
 
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+ONE_TOOL = [{"type": "function", "name": "look"}]
+CALL, RESULT = {"id": "c1", "name": "look"}, {"tool_use_id": "c1", "content": "yes"}
 RESPONSES: dict[str, Any] = {
     "model": "x",
     "input": [
@@ -451,11 +416,7 @@ RESPONSES: dict[str, Any] = {
     "top_logprobs": 2,
     "text": {"verbosity": "low"},
     "tools": [{"type": "function", "strict": None, **TOOL}],
-    "tool_choice": {
-        "type": "allowed_tools",
-        "mode": "auto",
-        "tools": [{"type": "function", "name": "look"}],
-    },
+    "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": ONE_TOOL},
     "prompt_cache_key": "k",
     "safety_identifier": "s",
     "service_tier": "auto",
@@ -472,14 +433,8 @@ MESSAGES: dict[str, Any] = {
     "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
     "messages": [
         {"role": "user", "content": "Is it?"},
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}],
-        },
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "yes"}],
-        },
+        {"role": "assistant", "content": [{"type": "tool_use", **CALL, "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", **RESULT}]},
     ],
     "stop_sequences": ["###"],
     "temperature": 0.5,
@@ -489,25 +444,13 @@ MESSAGES: dict[str, Any] = {
     "thinking": {"type": "enabled", "budget_tokens": 4000},
     "metadata": {"user_id": "u"},
 }
+KEPT = ("top_logprobs", "prompt_cache_key", "safety_identifier", "service_tier")
+SHARED = {"parallel_tool_calls": False, "max_tokens": 50}
 WANTED: dict[str, dict[str, Any]] = {
-    "responses": {
-        "parallel_tool_calls": False,
-        "verbosity": "low",
-        "top_logprobs": 2,
-        "logprobs": True,
-        "prompt_cache_key": "k",
-        "safety_identifier": "s",
-        "service_tier": "auto",
-        "max_tokens": 50,
-    },
-    "messages": {
-        "parallel_tool_calls": False,
-        "reasoning_effort": "medium",
-        "user": "u",
-        "stop": ["###"],
-        "max_tokens": 50,
-    },
+    "responses": {**SHARED, "verbosity": "low", "logprobs": True},
+    "messages": {**SHARED, "reasoning_effort": "medium", "user": "u", "stop": ["###"]},
 }
+WANTED["responses"] |= {name: RESPONSES[name] for name in KEPT}
 
 
 def _nulls(value: Any) -> bool:
@@ -519,8 +462,7 @@ def _nulls(value: Any) -> bool:
 @pytest.mark.parametrize(("path", "body"), [("responses", RESPONSES), ("messages", MESSAGES)])
 def test_a_strict_endpoint_takes_translated_requests(path: str, body: dict[str, Any]) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            said = await ai.post(f"{endpoint.base_url}/{path}", json=body, timeout=60)
+        said = await post(endpoint, body, path)
         assert said.status_code == 200, said.text
         return "A"
 
@@ -558,15 +500,11 @@ def test_odd_answers_are_translated_or_named(
     """They were paid for, and the client was told that its request could not be read."""
     choice = {"message": {"role": "assistant", "content": "A", **message}, "finish_reason": "stop"}
     whole = {**HEAD, "choices": [choice], "usage": USAGE, **odd}
-    said = {
-        f"/v1/{CHAT}": (200, JSON, json.dumps(whole).encode()),
-        f"/v1/{path}": (404, JSON, b"{}"),
-    }
+    answer = (200, JSON, json.dumps(whole).encode())
+    said = {f"/v1/{CHAT}": answer, f"/v1/{path}": (404, JSON, b"{}")}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        asked = RESPONSES if path == "responses" else MESSAGES
-        async with httpx.AsyncClient() as ai:
-            reply = await ai.post(f"{endpoint.base_url}/{path}", json=asked, timeout=60)
+        reply = await post(endpoint, RESPONSES if path == "responses" else MESSAGES, path)
         wanted = status if isinstance(status, int) else status[path]
         assert reply.status_code == wanted, reply.text
         assert ('"A"' in reply.text) or message.get("tool_calls")
@@ -574,8 +512,7 @@ def test_odd_answers_are_translated_or_named(
         return "A"
 
     with Server(lambda asked: said[asked.path]) as server:
-        lm = fm.lm("openai/m", api_base=server.url)
-        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+        row = run(crew, server)
     assert (row["error"], row["usage"]["calls"]) == (None, 1)
 
 
@@ -601,20 +538,15 @@ OF_MESSAGES = {
 )
 def test_every_field_is_carried_or_refused(path: str, known: set[str], carried: set[str]) -> None:
     """A field of the installed package that this test does not know is refused by name."""
-    asked: dict[str, Any] = (
-        {"input": "Is it?"}
-        if path == "responses"
-        else {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
-    )
+    chat = {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
+    asked: dict[str, Any] = {"responses": {"input": "Is it?"}, "messages": chat}[path]
     refused: dict[str, int] = {}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            for name in sorted(known):
-                body = {"model": "x", **asked, name: {"a": "b"}}
-                said = await ai.post(f"{endpoint.base_url}/{path}", json=body, timeout=60)
-                refused[name] = said.status_code
-                assert said.status_code != 400 or name in said.text
+        for name in sorted(known):
+            said = await post(endpoint, {"model": "x", **asked, name: {"a": "b"}}, path)
+            refused[name] = said.status_code
+            assert said.status_code != 400 or name in said.text
         return "A"
 
     with Provider(native=False) as provider:
@@ -648,9 +580,7 @@ def test_a_transcript_has_what_tools_gave_back(path: str) -> None:
 
 def test_a_transcript_of_a_tool_loop_reads_as_what_was_done() -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            body = {"model": "x", **ASKS_TOOLS["chat/completions"]}
-            await ai.post(f"{endpoint.base_url}/chat/completions", json=body, timeout=60)
+        await post(endpoint, {"model": "x", **ASKS_TOOLS["chat/completions"]})
         return "A"
 
     with Provider() as provider:
@@ -663,15 +593,13 @@ def test_a_record_answers_what_was_passed_or_translated(native: bool, tmp_path: 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client(endpoint) as ai:
             first = await ai.responses.create(model="x", input="Is it?", store=True)
-            said = await ai.responses.create(
-                model="x", input="Sure?", previous_response_id=first.id
-            )
-            return said.output_text
+            more = {"input": "Sure?", "previous_response_id": first.id}
+            return (await ai.responses.create(model="x", **more)).output_text
 
     with Provider(native) as provider:
         assert run(crew, provider, out=tmp_path, cache=False)["answer"] == "A"
-    again = fm.evaluate(crew, QUESTION, lm=f"replay/{tmp_path}", tracking=False, progress=False)
-    assert (again.rows[0]["answer"], again.rows[0]["error"]) == ("A", None)
+    again = run(crew, provider, lm=f"replay/{tmp_path}")
+    assert (again["answer"], again["error"]) == ("A", None)
 
 
 def test_a_stream_is_read_with_any_text_in_it() -> None:
@@ -706,18 +634,9 @@ class Anthropic(LoopbackServer):
         self.seen.append((request.headers.copy(), await request.json()))
         content = [{"type": "text", "text": "A"}]
         usage = {"input_tokens": 10, "output_tokens": 2}
-        return web.json_response(
-            {
-                "id": "msg_1",
-                "type": "message",
-                "role": "assistant",
-                "model": "claude",
-                "content": content,
-                "stop_reason": "end_turn",
-                "usage": usage,
-                "later": 7,
-            }
-        )
+        about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude"}
+        said = {"content": content, "stop_reason": "end_turn", "usage": usage}
+        return web.json_response({**about, **said, "later": 7})
 
 
 def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -733,31 +652,27 @@ def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyP
 
     with Anthropic() as server:
         lm = fm.lm("anthropic/claude-sonnet-4-5", api_base=f"http://127.0.0.1:{server.port}")
-        result = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False, cache=False)
+        row = run(crew, server, lm=lm, cache=False)
         ((headers, body),) = server.seen
     assert body == {**asked, "model": "claude-sonnet-4-5"}
     assert (headers["x-api-key"], headers["anthropic-beta"]) == ("the-key", "new-2027")
     assert headers["anthropic-version"] == "2023-06-01"
     assert "Authorization" not in headers
-    (row,) = result.rows
     assert (row["error"], row["usage"]["prompt_tokens"]) == (None, 10)
     assert "the-key" not in str(row)
 
 
-def test_a_wrong_key_is_called_by_the_variable_that_holds_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_wrong_key_is_called_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "the-key")
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with httpx.AsyncClient() as ai:
-            await ai.post(f"{endpoint.base_url}/messages", json=MESSAGES, timeout=60)
+        await post(endpoint, MESSAGES, "messages")
         return "A"
 
     with Server(lambda _: (401, JSON, b"{}")) as server:
         lm = fm.lm("anthropic/claude-sonnet-4-5", api_base=server.url)
         with pytest.raises(fm.UserError, match="set ANTHROPIC_API_KEY to a valid key"):
-            fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False)
+            run(crew, server, lm=lm)
 
 
 def test_a_reply_that_only_calls_tools_is_kept(tmp_path: Path) -> None:
@@ -767,9 +682,7 @@ def test_a_reply_that_only_calls_tools_is_kept(tmp_path: Path) -> None:
         async def chat(self, request: web.Request) -> web.StreamResponse:
             self.bodies.append(await request.json())
             call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-            message = {"role": "assistant", "content": None, "tool_calls": [call]}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            return web.json_response({"id": "1", "choices": [choice], "usage": USAGE})
+            return web.json_response(completion(None, tool_calls=[call]))
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client(endpoint) as ai:

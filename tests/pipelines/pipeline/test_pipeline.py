@@ -34,15 +34,10 @@ def steps_in(folder: Path) -> list[Path]:
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    return [
-        {
-            "id": f"q{number}",
-            "question": f"May a tenant keep {number} dogs?",
-            "choices": choices,
-            "answer": "ABC"[number % 3],
-        }
-        for number in range(first, first + count)
-    ]
+    text = "May a tenant keep {} dogs?"
+    numbers = range(first, first + count)
+    rows = [{"id": f"q{n}", "question": text.format(n), "answer": "ABC"[n % 3]} for n in numbers]
+    return [{**row, "choices": choices} for row in rows]
 
 
 @pytest.fixture
@@ -71,10 +66,8 @@ def test_each_step_starts_from_what_the_one_before_made(
     result = run(document, out=out)
     asked = len(scripted.bodies)
     again = run(document, out=out)
-    assert (again.winner, again.sentences, again.calls, len(scripted.bodies)) == (
-        *(result.winner, result.sentences, result.calls),
-        asked,
-    )
+    assert (again.winner, again.sentences) == (result.winner, result.sentences)
+    assert (again.calls, len(scripted.bodies)) == (result.calls, asked)
     with pytest.raises(fm.UserError, match="holds another pipeline"):
         run({**document, "seed": 1}, out=out)
     write(tmp_path / "train.jsonl", *rows(0, 23))
@@ -84,12 +77,9 @@ def test_each_step_starts_from_what_the_one_before_made(
         for file in folder.rglob("results.jsonl"):
             ids = {json.loads(line)["id"] for line in file.read_text().splitlines()}
             assert not ids & {row["id"] for row in rows(100, 16)}
-    assert [folder.name for folder in steps_in(out)] == [
-        "compile-1-single-cot",
-        "compile-2-deliberation-intuitive-reasoner-judge",
-        TUNED,
-        "contest",
-    ]
+    team = "compile-2-deliberation-intuitive-reasoner-judge"
+    names = [folder.name for folder in steps_in(out)]
+    assert names == ["compile-1-single-cot", team, TUNED, "contest"]
     study = (steps_in(out)[2] / "study.json").read_text()
     assert "compile-2-deliberation" in study
     report = json.loads(study)
@@ -99,15 +89,12 @@ def test_each_step_starts_from_what_the_one_before_made(
     for effect in by_choice.values():
         assert (effect["difference"], effect["questions"]) == (0, 17)
         assert effect["pairs"] > 0
-    assert study_lines(StudyReport.of(report))["effect 1"].startswith(
-        "max_rounds 2 instead of 1: 0.0 points ["
-    )
+    effect = study_lines(StudyReport.of(report))["effect 1"]
+    assert effect.startswith("max_rounds 2 instead of 1: 0.0 points [")
     contest = json.loads((out / "contest" / "contest.json").read_text())
     assert set(contest["field"]) == {"one prompt", "one prompt, 3 times", "single:cot", TEAM}
-    for name, program in (
-        ("single:cot", "compile-1-single-cot/program"),
-        (TEAM, f"{TUNED}/winner"),
-    ):
+    known = (("single:cot", "compile-1-single-cot/program"), (TEAM, f"{TUNED}/winner"))
+    for name, program in known:
         made = fm.load_program(out / program)
         assert contest["field"][name]["program_hash"] == hashes(made)["program_hash"]
     assert result.winner in ("one prompt", "single:cot", TEAM)
@@ -257,9 +244,8 @@ def test_a_new_file_names_known_keys(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path / "train.jsonl", *rows(0, 24))
     write(tmp_path / "test.jsonl", *rows(100, 16))
     (tmp_path / "pipeline.yaml").write_text(done.stdout)
-    assert set(document) == {
-        *("data", "lm", "budget", "programs", "compile", "tune", "contest", "register")
-    }
+    known = ("data", "lm", "budget", "programs", "compile", "tune", "contest", "register")
+    assert set(document) == set(known)
     done = folkmoot("pipeline", "pipeline.yaml", "--dry-run")
     assert done.exit_code == 0, done.stderr
     assert "the winner is registered as support-bot" in done.stderr
@@ -348,9 +334,7 @@ def test_own_roles_stand_in_a_file_beside_it(document: dict[str, Any], tmp_path:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_file_or_folder_of_a_program_beside_it_is_tuned(
-    saved: bool, document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_or_folder_is_tuned(saved: bool, document: dict[str, Any], tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "talk.yaml").write_text("program: deliberation\nroles: [intuitive, reasoner]\n")
@@ -366,9 +350,7 @@ def test_a_file_or_folder_of_a_program_beside_it_is_tuned(
     assert document["programs"][0] in field
 
 
-def test_of_several_programs_files_without_the_parameters_are_left(
-    document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_files_without_the_parameters_are_left(document: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "cot.yaml").write_text("program: single\nstrategy: cot\n")
     (tmp_path / "p.yaml").write_text(yaml.safe_dump({**document, "programs": [TEAM, "cot.yaml"]}))
     done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")

@@ -27,10 +27,9 @@ GIVEN = {
 
 
 def questions(n: int, prefix: str = "q") -> list[fm.Question]:
-    return [
-        fm.Question(id=f"{prefix}{i}", question=f"Is it {prefix}{i}?", choices=CHOICES, answer="A")
-        for i in range(n)
-    ]
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    ids = [f"{prefix}{i}" for i in range(n)]
+    return [fm.Question(id=id, question=f"Is it {id}?", **known) for id in ids]
 
 
 def in_chat(body: dict[str, Any]) -> Any:
@@ -46,29 +45,23 @@ def one() -> dspy.Predict:
     return dspy.Predict("question -> answer")
 
 
-class TakesAnything(dspy.Module):  # type: ignore[misc]
+class One(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.predict = one()
 
+
+class TakesAnything(One):
     def forward(self, temperature: float = 0.0, **kwargs: Any) -> Any:
         return self.predict(question=kwargs["question"])
 
 
-class AsyncForward(dspy.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.predict = one()
-
+class AsyncForward(One):
     async def forward(self, question: str) -> Any:
         return await self.predict.acall(question=question)
 
 
-class AForward(dspy.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.predict = one()
-
+class AForward(One):
     async def aforward(self, question: str) -> Any:
         return await self.predict.acall(question=question)
 
@@ -85,21 +78,13 @@ class NamedLikeOurs(dspy.Module):  # type: ignore[misc]
         return self.predict(question=question)
 
 
-class Majority(dspy.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.predict = one()
-
+class Majority(One):
     def forward(self, question: str) -> Any:
         config = [{"rollout_id": number, "temperature": 1.0} for number in range(3)]
         return dspy.majority([self.predict(question=question, config=each) for each in config])
 
 
-class InParallel(dspy.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.predict = one()
-
+class InParallel(One):
     def forward(self, question: str) -> Any:
         asked = [(self.predict, {"question": question})] * 2
         return dspy.Parallel(disable_progress_bar=True)(asked)[0]
@@ -116,11 +101,7 @@ class Chains(dspy.Module):  # type: ignore[misc]
         return self.compare(chains, question=question)
 
 
-def rewarded(args: Any, prediction: Any) -> float:
-    return 1.0
-
-
-BETTER = {"N": 2, "reward_fn": rewarded, "threshold": 1.0}
+BETTER = {"N": 2, "reward_fn": lambda args, prediction: 1.0, "threshold": 1.0}
 CHAIN = "question -> answer"
 needs_deno = pytest.mark.skipif(shutil.which("deno") is None, reason="runs code in Deno")
 
@@ -186,11 +167,8 @@ def test_every_optimizer_of_dspy_is_offered_or_has_a_reason() -> None:
 def test_a_module_of_dspy_is_asked_as_dspy_asks_it(name: str, ours: bool) -> None:
     with ScriptedServer(in_chat) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        lm = (
-            fm.lm("openai/x", api_base=server.url)
-            if ours
-            else dspy.LM("openai/x", api_base=server.url, api_key="none", cache=False)
-        )
+        lm = dspy.LM("openai/x", api_base=server.url, api_key="none", cache=False)
+        lm = fm.lm("openai/x", api_base=server.url) if ours else lm
         module = (MODULES | WITH_CODE)[name]()
         result = fm.evaluate(module, questions(3), lm=lm, tracking=False, progress=False)
         assert [row["error"] for row in result.rows] == [None] * 3

@@ -1,6 +1,4 @@
-"""A user's own DSPy program or function is evaluated as folkmoot's are: fields, answers, bill,
-resume.
-"""
+"""A user's DSPy program or function is evaluated as ours are: fields, answers, bill, resume."""
 
 import asyncio
 import enum
@@ -15,7 +13,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from cli_helpers import folkmoot, isolate
+from cli_helpers import folkmoot, isolate, write
 from pydantic import BaseModel
 
 import folkmoot as fm
@@ -34,9 +32,8 @@ def questions(n: int = 4, **fields: Any) -> list[fm.Question]:
 
 def said(**fields: Any) -> str:
     """A reply as DSPy's chat adapter reads it."""
-    return "\n\n".join(
-        f"[[ ## {name} ## ]]\n{value}" for name, value in {**fields, "completed": ""}.items()
-    )
+    parts = {**fields, "completed": ""}
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in parts.items())
 
 
 def answering(body: dict[str, Any]) -> str:
@@ -110,13 +107,9 @@ def test_fields_reach_a_signature_by_name(
 
 def test_a_field_that_no_question_has_is_refused_before_a_call(server: ScriptedServer) -> None:
     lm = plain(server)
-    for signature in (
-        "question, hint -> answer",
-        "question, context -> answer",
-        "question, gold -> answer",
-    ):
-        with pytest.raises(fm.UserError, match=r"needs '\w+', which no question has.*inputs="):
-            run(dspy.Predict(signature), lm=lm)
+    for name in ("hint", "context", "gold"):
+        with pytest.raises(fm.UserError, match=rf"needs '{name}', which no question has.*inputs="):
+            run(dspy.Predict(f"question, {name} -> answer"), lm=lm)
     with pytest.raises(fm.UserError, match="needs 'gold', which no question"):
         run(dspy.Predict("question, gold -> answer"), lm=lm, inputs={"gold": "answer"})
     told = [asked.copy(meta={"solution": asked.answer}) for asked in questions()]
@@ -143,12 +136,9 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
     for column in ("solution", "answer_raw"):
         with pytest.raises(fm.UserError, match="holds the gold answer"):
             run(mine, questions(4, meta=meta), show=[column])
-    assert (seen[0].id, seen[0].choices, seen[0].meta, seen[0].answer) == (
-        "q0",
-        CHOICES,
-        {"hint": "h"},
-        None,
-    )
+    first = seen[0]
+    assert (first.id, first.choices, first.answer) == ("q0", CHOICES, None)
+    assert first.meta == {"hint": "h"}
 
 
 # Answers
@@ -248,9 +238,8 @@ def test_a_metric_of_ones_own_gets_lists_and_objects_as_they_are(returned: Any, 
         return True
 
     wanted = returned if isinstance(returned, list | tuple) else returned["answer"]
-    (row,) = run(
-        lambda question: returned, questions(1, kind="span", choices=None), metric=metric
-    ).rows
+    asked = questions(1, kind="span", choices=None)
+    (row,) = run(lambda question: returned, asked, metric=metric).rows
     assert (row["answer"], row["correct"], row["error"], got) == (read, True, None, [wanted])
     (row,) = run(lambda question: [], questions(1, kind="span", choices=None), metric=metric).rows
     assert (row["answer"], row["correct"], len(got)) == (None, False, 1), "nothing is no answer"
@@ -267,11 +256,8 @@ class WithRetriever(dspy.Module):  # type: ignore[misc]
 
 
 def test_a_program_with_a_retriever_is_kept(tmp_path: Path, server: ScriptedServer) -> None:
-    fm.evaluate(
-        WithRetriever(), questions(1), lm=fm.lm("openai/any", api_base=server.url), out=tmp_path
-    )
-    loaded = fm.load_program(tmp_path)
-    assert isinstance(loaded, WithRetriever)
+    run(WithRetriever(), questions(1), lm=fm.lm("openai/any", api_base=server.url), out=tmp_path)
+    assert isinstance(fm.load_program(tmp_path), WithRetriever)
 
 
 class MuteError(Exception):
@@ -295,15 +281,13 @@ ODD = {
 def test_whatever_a_program_raises_is_an_error_row(name: str) -> None:
     ending = ODD[name]
 
-    async def waiting(question: fm.Question) -> str:
-        if question.id == "q1":
-            raise ending
-        return "A"
-
     def leaving(question: fm.Question) -> str:
         if question.id == "q1":
             raise ending
         return "A"
+
+    async def waiting(question: fm.Question) -> str:
+        return leaving(question)
 
     for program in (waiting, leaving):
         rows = list(run(program, questions(6), lm=None, concurrency=2).rows)
@@ -349,10 +333,8 @@ def test_what_is_no_program_is_refused(given: Any) -> None:
 class Twice(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
-        self.one, self.other = (
-            dspy.Predict("question -> answer"),
-            dspy.Predict("question -> answer"),
-        )
+        self.one = dspy.Predict("question -> answer")
+        self.other = dspy.Predict("question -> answer")
 
 
 class Parallel(Twice):
@@ -437,9 +419,7 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_call_that_failed_inside_parallel_is_no_unreadable_answer(
-    server: ScriptedServer, ours: bool
-) -> None:
+def test_a_failed_call_in_parallel_is_not_unreadable(server: ScriptedServer, ours: bool) -> None:
     usual = server.reply
     refused = (400, {}, {"error": {"message": "content filter"}})
     server.reply = lambda body: refused if "Where 1?" in str(body) else usual(body)
@@ -470,16 +450,10 @@ class Waiting(dspy.BaseLM):  # type: ignore[misc]
         self.together = threading.Barrier(4, timeout=20)
 
     def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
-        from types import SimpleNamespace
-
         self.together.wait()
-        said_ = answering({"messages": messages})
-        message = SimpleNamespace(content=said_, tool_calls=None)
-        return SimpleNamespace(
-            choices=[SimpleNamespace(message=message, finish_reason="stop")],
-            usage={},
-            model="waiting",
-        )
+        message = SimpleNamespace(content=answering({"messages": messages}), tool_calls=None)
+        choice = SimpleNamespace(message=message, finish_reason="stop")
+        return SimpleNamespace(choices=[choice], usage={}, model="waiting")
 
 
 @pytest.mark.parametrize(
@@ -520,9 +494,8 @@ def test_it_resumes_and_what_changed_is_refused(server: ScriptedServer, tmp_path
     assert run(Rag(), lm=lm, out=tmp_path).accuracy == 1
     assert len(server.bodies) == made
     changed = Rag()
-    changed.generate.predict.signature = changed.generate.predict.signature.with_instructions(
-        "Otherwise."
-    )
+    predict = changed.generate.predict
+    predict.signature = predict.signature.with_instructions("Otherwise.")
     for other in (Rag(k=3), changed, Gathered()):
         with pytest.raises(fm.UserError, match=r"holds another run .its program differs"):
             run(other, lm=lm, out=tmp_path)
@@ -555,25 +528,16 @@ def learning(body: dict[str, Any]) -> str:
 def test_a_module_comes_back_compiled(server: ScriptedServer, tmp_path: Path, program: Any) -> None:
     server.reply = learning
     asked = questions(24)
-    compiled = fm.compile(
-        program,
-        asked[:16],
-        asked[16:],
-        optimizer="bootstrap",
-        lm=plain(server),
-        out=tmp_path,
-        cache=False,
-        tracking=False,
-    )
+    given = {"lm": plain(server), "out": tmp_path, "cache": False, "tracking": False}
+    compiled = fm.compile(program, asked[:16], asked[16:], optimizer="bootstrap", **given)
     assert type(compiled) is type(program)
     assert compiled.compilation.gain
     assert compiled.compilation.paid["calls"] == len(server.bodies)
     assert program.predictors()[0].demos == []
     back = fm.load_program(tmp_path)
     assert type(back) is type(program)
-    assert [dict(demo) for demo in back.predictors()[0].demos] == [
-        dict(demo) for demo in compiled.predictors()[0].demos
-    ]
+    demos = [dict(demo) for demo in compiled.predictors()[0].demos]
+    assert [dict(demo) for demo in back.predictors()[0].demos] == demos
     assert run(back, lm=plain(server)).accuracy == 1
     program.deepcopy().load(tmp_path / "program" / "state.json")  # as DSPy reads it
     assert not list(tmp_path.rglob("*.pkl"))
@@ -589,14 +553,8 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
     class Local(Rag):
         pass
 
-    compiled = fm.compile(
-        Local(),
-        questions(4),
-        optimizer="labeled_few_shot",
-        lm=plain(server),
-        out=tmp_path,
-        tracking=False,
-    )
+    given = {"lm": plain(server), "out": tmp_path, "tracking": False}
+    compiled = fm.compile(Local(), questions(4), optimizer="labeled_few_shot", **given)
     assert type(compiled) is Local
     with pytest.raises(fm.UserError, match=r"cannot be made here .*module\.load\(.*state\.json"):
         fm.load_program(tmp_path)
@@ -630,11 +588,8 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "herrag.py").write_text(MODULE)
-    row = (
-        '{"id": "%d", "question": "Where %d?", "choices": {"A": "bank", "B": "mall"}, '
-        '"answer": "A"}\n'
-    )
-    (tmp_path / "q.jsonl").write_text("".join(row % (n, n) for n in range(3)))
+    rows = [{"id": n, "question": f"Where {n}?", "choices": CHOICES, "answer": "A"} for n in "012"]
+    write(tmp_path / "q.jsonl", *rows)
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
     lm = ["--lm", "openai/x", "--api-base", server.url, "--no-track", "--json"]
@@ -658,9 +613,8 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
         assert run(Rag(), lm=lm).accuracy == 1
         assert "JSON" in str(server.bodies[-1]["messages"])
         program = fm.SingleAgent("cot")
-        with pytest.warns(
-            UserWarning, match=r"JSONAdapter, but folkmoot's agents have .* of their own"
-        ):
+        said = r"JSONAdapter, but folkmoot's agents have .* of their own"
+        with pytest.warns(UserWarning, match=said):
             run(program, lm=lm)
         assert "JSON object" not in str(server.bodies[-1]["messages"][-1]["content"])
     for seat in program.seats().values():
@@ -684,26 +638,13 @@ def test_a_loaded_program_without_its_address_takes_the_lm_that_dspy_is_set_to(
         assert run(loaded).accuracy is not None
 
 
-OWN = """
-import dspy
-
-class Own(dspy.Module):
-    def __init__(self):
-        super().__init__()
-        self.generate = dspy.Predict("question -> answer")
-
-    def forward(self, question):
-        return self.generate(question=question)
-"""
-
-
 def test_own_modules_are_members_of_an_ensemble_that_loads_back(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "herown.py").write_text(OWN)
-    own = program_of("herown.py:Own")  # as users name a file
-    assert own.describe()["spec"] == "herown:Own"
+    (tmp_path / "herown.py").write_text(MODULE.replace("query", "question"))
+    own = program_of("herown.py:Rag")  # as users name a file
+    assert own.describe()["spec"] == "herown:Rag"
     panel = fm.Ensemble(["simple", own.module])
     assert run(panel, lm=plain(server)).rows[0]["answer"] is not None
     panel.save(tmp_path / "panel")

@@ -1,6 +1,4 @@
-"""A strategy network inside other modules keeps what it learned, however the module is saved and
-loaded.
-"""
+"""A strategy network inside a module keeps what it learned, however that is saved and loaded."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -54,7 +52,6 @@ class Mine(Program):
 @pytest.fixture(autouse=True)
 def lm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     isolate(tmp_path, monkeypatch)
-    monkeypatch.chdir(tmp_path)
     with ScriptedServer(said) as server:
         yield fm.lm("openai/scripted", api_base=server.url)
 
@@ -92,15 +89,8 @@ def better(learned: fm.StrategyNetwork, tmp_path_factory: pytest.TempPathFactory
 
 
 def compiled(program: Any, lm: Any, **options: Any) -> Any:
-    return fm.compile(
-        program,
-        QUESTIONS[:4],
-        QUESTIONS[4:],
-        optimizer="bootstrap",
-        lm=lm,
-        tracking=False,
-        **options,
-    )
+    given = {"optimizer": "bootstrap", "lm": lm, "tracking": False, **options}
+    return fm.compile(program, QUESTIONS[:4], QUESTIONS[4:], **given)
 
 
 def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:
@@ -108,14 +98,11 @@ def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:
     assert one is not other
     assert np.array_equal(one.state.probabilities(VECTORS), other.state.probabilities(VECTORS))
     for vector in VECTORS:
-        picks = [
-            network.state.pick(network.state.scores(vector[None])[0], vector, "key")
-            for network in (one, other)
-        ]
+        states = [network.state for network in (one, other)]
+        picks = [state.pick(state.scores(vector[None])[0], vector, "key") for state in states]
         assert picks[0] == picks[1]
-        assert np.array_equal(
-            one.state.weights(vector, [0, 1]), other.state.weights(vector, [0, 1])
-        )
+        weights = [each.state.weights(vector, [0, 1]) for each in (one, other)]
+        assert np.array_equal(*weights)
     for mine, its in zip(one.predictors(), other.predictors(), strict=True):
         assert [dict(demo) for demo in mine.demos] == [dict(demo) for demo in its.demos]
 
@@ -150,14 +137,11 @@ def test_a_module_takes_its_network_along(
     assert module.network.compilation.winner == "compiled"
     taken = way(module)
     check_same(taken.network, module.network)
-    forget(taken.network)  # which the other does not notice
+    fresh = fm.StrategyNetwork.untrained(taken.network.state.config, words_of)
+    # which the other does not notice
+    taken.network.state.load_state(fresh.state.dump_state())
     assert taken.network.state.identity != module.network.state.identity
     assert module.network.state.identity != trained.state.identity  # compiling teaches the policy
-
-
-def forget(network: fm.StrategyNetwork) -> None:
-    fresh = fm.StrategyNetwork.untrained(network.state.config, words_of)
-    network.state.load_state(fresh.state.dump_state())
 
 
 def test_a_module_is_compiled_loaded(trained: fm.StrategyNetwork, lm: Any, tmp_path: Path) -> None:

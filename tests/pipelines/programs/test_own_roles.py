@@ -1,6 +1,4 @@
-"""Roles from a YAML file, in every command: run, saved, compiled, tuned, shown; and what no file
-may say.
-"""
+"""Roles from a YAML file in every command: run, saved, compiled, tuned, shown, refused."""
 
 import json
 import subprocess
@@ -60,15 +58,10 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     Path("roles.yaml").write_text(ROLES)
     Path("laws.jsonl").write_text(json.dumps({"id": "1", "title": "Theft", "text": "It is theft."}))
-    rows = [
-        {
-            "id": str(number),
-            "question": f"Case {number}: was it theft?",
-            "choices": {"A": "yes", "B": "no"},
-            "answer": "AB"[number % 2],
-        }
-        for number in range(20)
-    ]
+    rows = []
+    for number in range(20):
+        asked = {"id": str(number), "question": f"Case {number}: was it theft?"}
+        rows.append({**asked, "choices": {"A": "yes", "B": "no"}, "answer": "AB"[number % 2]})
     Path("train.jsonl").write_text("\n".join(map(json.dumps, rows[:10])))
     Path("test.jsonl").write_text("\n".join(map(json.dumps, rows[10:])))
 
@@ -105,9 +98,8 @@ def test_a_file_of_roles_is_evaluated_and_shown_by_name(scripted: ScriptedServer
     assert all(words in shown for words in ("lawyer", "searched for: theft", "doctor", "judge"))
     described = fm.load_run("r").summary.run["program"]
     assert described["roles"] == ["lawyer", "doctor"]
-    assert full_name(described) == (
-        "2 agents + judge: lawyer, doctor; at most 3 rounds; own roles: lawyer, doctor, judge"
-    )
+    legend = "lawyer, doctor; at most 3 rounds; own roles: lawyer, doctor, judge"
+    assert full_name(described) == f"2 agents + judge: {legend}"
     run(scripted, "evaluate", "single:role=lawyer", "--data", "test.jsonl", "--out", "alone")
     team = ("--set", "environment=corpus:laws.jsonl", "--set", "max_steps=1", "--out", "team")
     run(scripted, "evaluate", "team:lawyer,bold", "--data", "test.jsonl", *team)
@@ -118,9 +110,8 @@ def test_python_takes_roles_beside_a_spec(scripted: ScriptedServer) -> None:
     scripted.reply = replied
     at = fm.lm("openai/scripted", api_base=scripted.url)
     for roles in ("roles.yaml", {"doctor": Nurse}, {**fm.roles("roles.yaml")}):
-        result = fm.evaluate(
-            "deliberation:doctor,critic:majority", "test.jsonl", roles=roles, lm=at, tracking=False
-        )
+        team, given = "deliberation:doctor,critic:majority", {"lm": at, "tracking": False}
+        result = fm.evaluate(team, "test.jsonl", roles=roles, **given)
         assert result.rows[0]["transcript"][0]["agent"] == "doctor"
         assert result.rows[0]["transcript"][0]["text"] == "some finding"
 
@@ -128,10 +119,8 @@ def test_python_takes_roles_beside_a_spec(scripted: ScriptedServer) -> None:
 def test_the_lm_of_a_role_is_the_default_of_its_seat(scripted: ScriptedServer) -> None:
     Path("roles.yaml").write_text(SIDES.replace("tools: [corpus:laws.jsonl]", "lm: openai/other"))
     spec = ("deliberation:lawyer,doctor:majority", "--data", "test.jsonl", "--limit", "1")
-    for words, models in (
-        ([], {"other", "scripted"}),
-        (["--lm", "lawyer=openai/third"], {"third"}),
-    ):
+    third = (["--lm", "lawyer=openai/third"], {"third"})
+    for words, models in (([], {"other", "scripted"}), third):
         scripted.requests.clear()
         run(scripted, "evaluate", *spec, *words)
         assert {*models} <= {body["model"] for body in scripted.bodies}
@@ -143,14 +132,11 @@ def test_own_roles_are_whole_without_the_file(scripted: ScriptedServer, tmp_path
     program = program_of("deliberation:lawyer,doctor:judge", {"own_roles": "roles.yaml"})
     program.save("saved")
     Path("roles.yaml").unlink()
-    code = (
-        "import folkmoot as fm, json; p = fm.load_program('saved'); "
-        "print(json.dumps([p.describe(), [s.predict.signature.instructions for s in "
-        "p.seats().values()]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    prompts = "[s.predict.signature.instructions for s in p.seats().values()]"
+    code = "import folkmoot as fm, json; p = fm.load_program('saved'); "
+    code += f"print(json.dumps([p.describe(), {prompts}]))"
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path)
     described, told = json.loads(done.stdout.splitlines()[-1])
     assert described == program.describe()
     assert {"You are a physician.", "You are the magistrate."} <= {*told}
@@ -204,9 +190,7 @@ def test_a_study_picks_among_own_roles(scripted: ScriptedServer) -> None:
         ("team", "workers", [["lawyer", "lawyer"]]),
     ],
 )
-def test_a_space_has_own_roles_beside_the_papers(
-    program: str, name: str, some: list[list[str]]
-) -> None:
+def test_a_space_has_own_and_known_roles(program: str, name: str, some: list[list[str]]) -> None:
     from folkmoot.pipelines.tuning.yaml_space import space_of
 
     sets = {"own_roles": "roles.yaml"}
@@ -266,9 +250,8 @@ def test_what_is_wrong_in_a_file_is_one_sentence(content: str, words: str) -> No
 def test_no_file_names_code(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pleading.py").write_text(MINE)
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    Path("roles.yaml").write_text(
-        "advocate: {instruction: You argue., outputs: {answer: y}, tools: [pleading:search]}"
-    )
+    outputs = "outputs: {answer: y}, tools: [pleading:search]"
+    Path("roles.yaml").write_text(f"advocate: {{instruction: You argue., {outputs}}}")
     named = ("--set", "environment=pleading:search", "--data", "test.jsonl", "--limit", "1")
     run(scripted, "evaluate", "deliberation:advocate:majority", *named, "--out", "r")
     (row,) = fm.load_run("r").rows

@@ -1,6 +1,4 @@
-"""Programs by short spec, YAML file and `--set`: what they build, and what they refuse in one
-sentence.
-"""
+"""Programs by short spec, YAML file and `--set`: what they build and refuse in a sentence."""
 
 import json
 import re
@@ -108,9 +106,7 @@ def protocol_of(name: str) -> Protocol:
     return protocol
 
 
-def test_every_protocols_example_is_a_spec(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_are_specs(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     monkeypatch.chdir(tmp_path)
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
@@ -133,11 +129,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_yaml_says_what_a_short_spec_says(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        "program: deliberation\nroles: [intuitive, reasoner]\ntie_break: "
-        "strongest:reasoner\nmax_rounds: 2\n",
-    )
+    team = "program: deliberation\nroles: [intuitive, reasoner]\nmax_rounds: 2\n"
+    path = write(tmp_path, f"{team}tie_break: strongest:reasoner\n")
     same = program_of("deliberation:intuitive,reasoner:strongest=reasoner", {"max_rounds": 2})
     assert program_of(path).describe() == program_of(str(path)).describe() == same.describe()
     assert program_of(path, {"max_rounds": 1}).describe()["max_rounds"] == 1
@@ -187,20 +180,10 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
 
 
 def test_set_values_as_people_write_them() -> None:
-    pairs = [
-        "rounds=2",
-        "rate=1e-3",
-        "on=true",
-        "roles=[intuitive, critic]",
-        "env=corpus:a=b.jsonl",
-    ]
-    assert parse_sets(pairs) == {
-        "rounds": 2,
-        "rate": 0.001,
-        "on": True,
-        "roles": ["intuitive", "critic"],
-        "env": "corpus:a=b.jsonl",
-    }
+    pairs = ["rounds=2", "rate=1e-3", "on=true"]
+    pairs += ["roles=[intuitive, critic]", "env=corpus:a=b.jsonl"]
+    read = {"rounds": 2, "rate": 0.001, "on": True, "roles": ["intuitive", "critic"]}
+    assert parse_sets(pairs) == {**read, "env": "corpus:a=b.jsonl"}
 
 
 @pytest.mark.parametrize("pairs", [["max_rounds"], ["=2"], ["a=[1"], ["a=1", "a=2"]])

@@ -1,6 +1,4 @@
-"""Saved programs: the same program again in another process, and nothing else from a
-hostile file.
-"""
+"""Saved programs: the same again in another process, nothing else from a hostile file."""
 
 import json
 import os
@@ -57,51 +55,37 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def network() -> Program:
-    config = fm.NetworkConfig(
-        agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1, choice="argmax"
-    )
+    small: Any = {"agents": 2, "hidden": 2, "heads": 1, "k": 1, "choice": "argmax"}
+    config = fm.NetworkConfig(strategies=("simple", "cot"), **small)
     return fm.StrategyNetwork.untrained(config, words_of, sampling={"temperature": 0.25})
 
 
 def deliberation() -> Program:
-    return fm.Deliberation(
-        ["intuitive", "reasoner"], "majority", 2, sampling={"temperature": 0.75, "seed": 3}
-    )
+    sampling = {"temperature": 0.75, "seed": 3}
+    return fm.Deliberation(["intuitive", "reasoner"], "majority", 2, sampling=sampling)
 
 
-MAKERS: dict[str, Callable[[Path], Program]] = {
+INNER = fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2])
+MAKERS: dict[str, Callable[[Any], Program]] = {
     **{
         f"single {name}": lambda corpus, name=name: fm.SingleAgent(name)  # type: ignore[misc]
         for name in fm.STRATEGIES
     },
     "single role": lambda corpus: fm.SingleAgent(
-        role="retriever",
-        environment=fm.CorpusEnvironment(corpus),
-        sampling={"top_p": 0.5, "stop": ["\n"]},
+        role="retriever", environment=corpus, sampling={"top_p": 0.5, "stop": ["\n"]}
     ),
     "deliberation": lambda corpus: deliberation(),
     "deliberation, judged": lambda corpus: fm.Deliberation(
-        ["retriever", "critic"], environment=fm.CorpusEnvironment(corpus)
+        ["retriever", "critic"], environment=corpus
     ),
     "ensemble": lambda corpus: fm.Ensemble(
-        [
-            "cot",
-            "cot",
-            deliberation(),
-            fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2]),
-        ],
-        "weighted",
-        [1, 0.25, 0, 3],
+        ["cot", "cot", deliberation(), INNER], "weighted", [1, 0.25, 0, 3]
     ),
     "causal": lambda corpus: fm.CausalConsistency(
         3, 2, th0=0.25, th1=0.75, n=1, d_max=2, without=["concepts"], demonstration="boolq", seed=7
     ),
     "team": lambda corpus: fm.SupervisedTeam(
-        ["bold", "cautious", "bold"],
-        fm.CorpusEnvironment(corpus),
-        max_steps=2,
-        max_retries=1,
-        demonstration="hotpotqa",
+        ["bold", "cautious", "bold"], corpus, max_steps=2, max_retries=1, demonstration="hotpotqa"
     ),
     "network": lambda corpus: network(),
     "networks in an ensemble": lambda corpus: fm.Ensemble([network(), "simple", network()]),
@@ -109,22 +93,14 @@ MAKERS: dict[str, Callable[[Path], Program]] = {
 
 
 def taught(program: Program) -> Program:
-    """With everything changed that an optimizer changes, and questions of a data set as
-    demonstrations.
-    """
-    labelled = fm.Question(
-        id="q1",
-        question="Which is wet? é😀",
-        choices=CHOICES,
-        answer="B",
-        meta={"headers": "x", "n": 1},
-    )
+    """With all changed that an optimizer changes, and a data set's questions as demonstrations."""
+    asked = {"id": "q1", "question": "Which is wet? é😀", "choices": CHOICES}
+    labelled = fm.Question(answer="B", meta={"headers": "x", "n": 1}, **asked)
     for place, (name, predictor) in enumerate(predictors_of(program).items()):
         signature = predictor.signature.with_instructions(f"Rule {place}.\nHeed {{it}} ✓")
         last = list(signature.output_fields)[-1]
-        predictor.signature = signature.with_updated_fields(
-            last, desc=f"what {name} says", prefix="Reply:"
-        )
+        told = {"desc": f"what {name} says", "prefix": "Reply:"}
+        predictor.signature = signature.with_updated_fields(last, **told)
         said = {field: f"said {field}" for field in signature.output_fields} | {"answer": "A"}
         inputs = {"question": "Where?", "choices": CHOICES, "kind": "choice", "context": None}
         traced = dspy.Example(augmented=True, **inputs, **said)
@@ -133,11 +109,7 @@ def taught(program: Program) -> Program:
 
 
 def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
-    """What the program sends for all questions, each request once, as JSON text, in an order of its
-    own.
-
-    Equal requests are joined where they are in flight together, so how often one is sent is chance.
-    """
+    """What the program sends for all questions, each once: equal ones are joined by chance."""
     server.requests.clear()
     with dspy.context(lm=fm.lm("openai/rest", api_base=url), disable_history=True):
         for question in QUESTIONS:
@@ -149,7 +121,7 @@ def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
 def test_it_is_the_same_program_again(
     name: str, tmp_path: Path, corpus: Path, scripted: ScriptedServer
 ) -> None:
-    program = taught(MAKERS[name](corpus))
+    program = taught(MAKERS[name](fm.CorpusEnvironment(corpus)))
     program.save(tmp_path / "saved")
     loaded = fm.load_program(tmp_path / "saved")
     assert type(loaded) is type(program)
@@ -167,26 +139,18 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    own = fm.lm(
-        "openai/wise",
-        api_base=scripted.url,
-        temperature=0.5,
-        max_tokens=99,
-        answer_form="text",
-        top_p=0.9,
-    )
-    plain = dspy.LM(
-        "openai/foreign", api_key=KEY, api_base=scripted.url, headers={"X-Token": KEY}, top_p=0.3
-    )
+    given: Any = {"temperature": 0.5, "max_tokens": 99, "answer_form": "text", "top_p": 0.9}
+    own = fm.lm("openai/wise", api_base=scripted.url, **given)
+    hidden: Any = {"api_key": KEY, "api_base": scripted.url, "headers": {"X-Token": KEY}}
+    plain = dspy.LM("openai/foreign", top_p=0.3, **hidden)
     lms = {"judge": own, "intuitive": plain, "reasoner": fm.lm("openai/gpt-4o")}
     program = fm.Deliberation(["intuitive", "reasoner", "critic"], lms=lms)
     program.save(tmp_path)
     text = (tmp_path / FILE).read_text()
     for secret in (KEY, scripted.url, "127.0.0.1", "X-Token", "api_base"):
         assert secret not in text
-    with pytest.raises(
-        UserError, match=r"agent 'judge' had an address of its own.*--api-base judge=URL"
-    ):
+    said = r"agent 'judge' had an address of its own.*--api-base judge=URL"
+    with pytest.raises(UserError, match=said):
         fm.load_program(tmp_path)
     mine = fm.lm("openai/mine", api_base=scripted.url)
     with pytest.raises(UserError, match="agent 'intuitive' had an address"):
@@ -232,9 +196,8 @@ def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Pa
         fm.load_program(tmp_path / "p")
     loaded = fm.load_program(tmp_path / "p", environment=fm.CorpusEnvironment(PAGES))
     assert hashes(loaded) == hashes(team)
-    assert program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"}).describe()[
-        "environment"
-    ]
+    known = program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"})
+    assert known.describe()["environment"]
     fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(corpus)).save(tmp_path / "q")
     corpus.write_text(json.dumps(PAGES[0]) + "\n")
     with pytest.raises(UserError, match=r"no longer what .* was saved with"):
@@ -282,31 +245,22 @@ def put(*path: Any) -> Callable[[dict[str, Any]], None]:
 
 FIRST = ("predictors", "agents[0].predict")
 LM = {"name": "openai/x", "settings": {}, "profile": None, "addressed": False}
+ADDRESS, API = {**LM, "name": "openai/http://evil"}, {**LM, "api_base": "http://evil"}
+PROFILE = {**LM, "profile": {"code": "x"}}
+UNKNOWN = "of the program 'os:abort', which is not known here"
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
-    "unknown protocol": (
-        put("program", "program", "os:abort"),
-        "of the program 'os:abort', which is not known here",
-    ),
+    "unknown protocol": (put("program", "program", "os:abort"), UNKNOWN),
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
     "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
     "wrong type": (put("predictors", []), "valid dictionary"),
     "another seat": (put(*FIRST, "seat", "judge"), "other agents"),
     "other sampling": (put("program", "sampling", {"temperature": 0.1}), "another sampling"),
-    "hidden address": (
-        put("lms", "intuitive", {**LM, "api_base": "http://evil"}),
-        "'api_base', an address or key of an LM",
-    ),
+    "hidden address": (put("lms", "intuitive", API), "'api_base', an address or key of an LM"),
     "a key": (put("api_key", KEY), "'api_key', an address or key"),
-    "address as name": (
-        put("lms", "intuitive", {**LM, "name": "openai/http://evil"}),
-        "address in the LM",
-    ),
+    "address as name": (put("lms", "intuitive", ADDRESS), "address in the LM"),
     "LM of nobody": (put("lms", "judge", LM), "agent 'judge', which there is not"),
-    "unknown profile": (
-        put("lms", "intuitive", {**LM, "profile": {"code": "x"}}),
-        "profile that is not valid",
-    ),
+    "unknown profile": (put("lms", "intuitive", PROFILE), "profile that is not valid"),
 }
 
 
@@ -454,11 +408,8 @@ def test_dspys_own_file_keeps_prompts_leaves_lms(tmp_path: Path, scripted: Scrip
     assert loaded.seats()["intuitive"].predict.lm is lms["intuitive"]
     assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
     state = json.loads(path.read_text())
-    state["agents[0].predict"]["lm"] = {
-        "model": "openai/evil",
-        "api_base": "http://evil",
-        "cache": False,
-    }
+    evil = {"model": "openai/evil", "api_base": "http://evil", "cache": False}
+    state["agents[0].predict"]["lm"] = evil
     state["agents[0].predict"]["acall"] = "x"
     path.write_text(json.dumps(state))
     for seated in (lms, None):
@@ -487,11 +438,8 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     program = taught(deliberation())
     program.save(tmp_path)
     changed = saved_program(tmp_path, sets={"max_rounds": 5, "sampling": {"temperature": 1.0}})
-    assert changed.describe() == {
-        **program.describe(),
-        "max_rounds": 5,
-        "sampling": {"temperature": 1.0},
-    }
+    settings = {"max_rounds": 5, "sampling": {"temperature": 1.0}}
+    assert changed.describe() == {**program.describe(), **settings}
     assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
     for sets, said in (
         ({"tie_break": "judge"}, "with tie_break set, .* would have other agents"),
@@ -526,9 +474,8 @@ def test_saved_folders_are_programs_of_every_command(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    wise = fm.lm(
-        "openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=77, answer_form="text"
-    )
+    given: Any = {"temperature": 0.5, "max_tokens": 77, "answer_form": "text"}
+    wise = fm.lm("openai/wise", api_base=scripted.url, **given)
     program = taught(fm.Deliberation(["intuitive", "reasoner"], lms={"reasoner": wise}))
     program.save("best")
     scripted.reply = first_option
@@ -635,10 +582,8 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
     context = SimpleNamespace(artifacts={"program": str(tmp_path)}, model_config={})
     with pytest.raises(UserError, match="agent 'judge' had an address of its own"):
         ProgramModel().load_context(context)
-    context.model_config = {
-        "lm": "openai/rest",
-        "api_base": {"judge": scripted.url, "*": scripted.url},
-    }
+    places = {"judge": scripted.url, "*": scripted.url}
+    context.model_config = {"lm": "openai/rest", "api_base": places}
     model = ProgramModel()
     model.load_context(context)
     assert list(model.predict(context, [QUESTIONS[1]])["answer"]) == ["yes"]

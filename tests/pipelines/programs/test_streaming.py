@@ -24,9 +24,8 @@ def streamed(
 
 
 def chunks(values: list[Any]) -> list[str]:
-    texts = [
-        value.choices[0].delta.content for value in values if type(value).__name__ == "EngineChunk"
-    ]
+    chunks = [value for value in values if type(value).__name__ == "EngineChunk"]
+    texts = [chunk.choices[0].delta.content for chunk in chunks]
     return [text for text in texts if text]
 
 

@@ -209,20 +209,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_one_of_each() -> None:
     program = program_of("queue:critic,reasoner")
-    assert (type(program).__name__, program.describe()) == (
-        "Queue",
-        {"program": "queue", "roles": ["critic", "reasoner"]},
-    )
-    assert list(fm.SingleAgent("doubt").seat.predict.signature.output_fields) == [
-        "doubts",
-        "answer",
-    ]
+    described = {"program": "queue", "roles": ["critic", "reasoner"]}
+    assert (type(program).__name__, program.describe()) == ("Queue", described)
+    fields = fm.SingleAgent("doubt").seat.predict.signature.output_fields
+    assert list(fields) == ["doubts", "answer"]
     assert program_of("ensemble:doubting,simple:majority").names == ["doubting", "simple"]
     assert environment_of("shelf").title == "Bank"
     assert environment_of("shelf:Soup").title == "Soup"
-    assert (
-        program_of("team:bold", {"environment": "shelf:Soup"}).retrieval.environment.title == "Soup"
-    )
+    team = program_of("team:bold", {"environment": "shelf:Soup"})
+    assert team.retrieval.environment.title == "Soup"
     assert optimizer_of("first_demo", "heavy").presets["heavy"] == {}
 
 
@@ -232,18 +227,14 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     assert program.describe()["roles"] == ["critic", "reasoner"]
     assert program_of({"program": "extra_mine:Queue", "roles": ["critic"]}).roles == ["critic"]
     assert program_of("single:extra_mine:doubting").strategy == "extra_mine:doubting"
-    assert (
-        program_of({"program": "single", "strategy": "extra_mine:Doubt"}).strategy
-        == "extra_mine:Doubt"
-    )
+    known = program_of({"program": "single", "strategy": "extra_mine:Doubt"})
+    assert known.strategy == "extra_mine:Doubt"
     assert environment_of("extra_mine:Shelf:Soup").title == "Soup"
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
 
 
 def quarrel(program: Any) -> Any:
-    """The prediction of a dialogue whose first speaker says A and whose second says B, round after
-    round.
-    """
+    """The prediction of a dialogue whose first speaker says A, the second B, in each round."""
     answers = iter("AB" * 9)
     said = {"reasoning": "so", "explanation": "so"}
     with (
@@ -293,10 +284,8 @@ def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path
     fm.Ensemble([quiet, "cot"]).save(tmp_path / "inside")
     del PROTOCOLS["quiet"]
     assert type(fm.load_program(tmp_path / "alone")).__name__ == "Quiet"
-    assert [type(one).__name__ for one in fm.load_program(tmp_path / "inside").members] == [
-        "Quiet",
-        "SingleAgent",
-    ]
+    members = fm.load_program(tmp_path / "inside").members
+    assert [type(one).__name__ for one in members] == ["Quiet", "SingleAgent"]
 
 
 @pytest.mark.usefixtures("installed")
@@ -308,11 +297,8 @@ def test_a_function_and_a_format_of_logs_are_found_by_entry_point(tmp_path: Path
 
 
 def test_a_command_is_found_by_entry_point_unless_its_name_is_taken(installed: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "folkmoot", "greet", "--name", "you"],
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-    )
+    words, env = ["greet", "--name", "you"], {**os.environ, "PYTHONPATH": str(installed)}
+    run = [sys.executable, "-m", "folkmoot", *words]
+    done = subprocess.run(run, env=env, capture_output=True, text=True)
     warning = "folkmoot: warning: the command runs is folkmoot's own: give yours another name\n"
     assert (done.returncode, done.stderr) == (0, f"{warning}hello you\n")

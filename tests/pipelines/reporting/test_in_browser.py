@@ -1,6 +1,4 @@
-"""A report in a real browser: its table sorts, finds and opens, by keyboard too, and it asks for
-nothing.
-"""
+"""A report in a real browser: its table sorts, finds, opens, by keyboard too, asks nothing."""
 
 import json
 import sys
@@ -28,9 +26,7 @@ STATUS = "document.querySelector('.tools output').textContent"
 
 
 def written(folder: Path, name: str, n: int, right: int, texts: int = 1) -> Path:
-    """A run of so many questions, of which every so-manieth is right; question 7 has a word of its
-    own.
-    """
+    """A run of so many questions, each so-manieth right; question 7 has a word of its own."""
     asked = [fm.Question(id="0", question="Where?", choices=CHOICES, answer="A")]
     lm = DummyLM([{"answer": "A", "reasoning": "so"}] * 3)
     fm.evaluate(fm.SingleAgent("cot"), asked, lm=lm, out=folder / name, tracking=False, cache=False)
@@ -44,12 +40,8 @@ def written(folder: Path, name: str, n: int, right: int, texts: int = 1) -> Path
             words = f"{HOSTILE} because of {i} " + " ".join(str(i * k) for k in range(40))
             said = {**turn, "answer": answer, "text": words + (" quokka" if i == 7 else "")}
             one = {"id": f"q{i}", "question": f"Where is number {i}? {HOSTILE}", "choices": CHOICES}
-            two = {
-                "answer": answer,
-                "correct": answer == "A",
-                "score": float(answer == "A"),
-                "meta": {},
-            }
+            good = answer == "A"
+            two = {"answer": answer, "correct": good, "score": float(good), "meta": {}}
             yield json.dumps({**row, **one, **two, "transcript": [said] * texts}) + "\n"
 
     path.write_text("".join(lines()))
@@ -67,11 +59,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs")
-    runs = [
-        written(folder, "one", 60, 2),
-        written(folder, "two", 60, 3),
-        written(folder, "few", 30, 5),
-    ]
+    runs = [written(folder, "one", 60, 2), written(folder, "two", 60, 3)]
+    runs.append(written(folder, "few", 30, 5))
     found = fm.report(runs, names=["one", "two", f"few {HOSTILE}"], tracking=False)
     return found.path.as_uri()
 
@@ -115,9 +104,8 @@ def test_heads_sort_both_ways(page: Browser) -> None:
     page.click(head(3))
     assert set(cells(page, 3)[:5]) == {"✓ A. bank (right)"}
     assert cells(page, 0)[:3] == ["1", "3", "5"]  # of equals the earlier
-    sorted_by = (
-        "[...document.querySelectorAll('.heads > *')].map(head => head.getAttribute('aria-sort'))"
-    )
+    heads = "[...document.querySelectorAll('.heads > *')]"
+    sorted_by = f"{heads}.map(head => head.getAttribute('aria-sort'))"
     assert page.js(sorted_by) == ["none", "none", "none", "descending", "none", "none"]
 
 
@@ -138,16 +126,12 @@ def test_questions_and_dialogues_are_searched(page: Browser) -> None:
 def test_a_question_opens_with_its_dialogues_side_by_side(page: Browser) -> None:
     page.click(f"{ROWS}:nth-child(3)")
     page.wait("document.querySelector('.panel .turns')")
-    assert page.js("[...document.querySelectorAll('.panel .side h3')].map(e => e.textContent)") == [
-        "one",
-        "two",
-        f"few {HOSTILE}",
-    ]
+    heads = page.js("[...document.querySelectorAll('.panel .side h3')].map(e => e.textContent)")
+    assert heads == ["one", "two", f"few {HOSTILE}"]
     said = page.js("document.querySelector('.panel .side .text').textContent")
     assert said.startswith(f"{HOSTILE} because of 2 ")  # to be read, not run
-    tops = page.js(
-        "[...document.querySelectorAll('.panel .side')].map(e => e.getBoundingClientRect().top)"
-    )
+    sides = "[...document.querySelectorAll('.panel .side')]"
+    tops = page.js(f"{sides}.map(e => e.getBoundingClientRect().top)")
     assert len(set(tops)) == 1
     page.click(f"{ROWS}:nth-child(3)")
     assert page.js("document.querySelector('.panel')") is None

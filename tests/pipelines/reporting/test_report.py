@@ -1,6 +1,4 @@
-"""Reports: the verdict says what the figures allow, the page loads nothing, no text acts, odd runs
-pass.
-"""
+"""Reports: what the figures allow is said, nothing is loaded, no text acts, odd runs pass."""
 
 import base64
 import hashlib
@@ -39,9 +37,7 @@ VOID = {"meta", "img", "source", "br", "link", "input", "hr", "col"}
 
 
 class Page(HTMLParser):
-    """What a page has: its elements with attributes, its text, and whether every element is
-    closed.
-    """
+    """What a page has: its elements with attributes, its text, whether every one is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -82,9 +78,7 @@ class Page(HTMLParser):
 
 
 class Talks(Program):
-    """Says what it is told to: a list of (agent, round, answer) for each question; makes no
-    call.
-    """
+    """Says what it is told: a list of (agent, round, answer) for each question, without a call."""
 
     def __init__(
         self, turns: Callable[[int], Sequence[tuple[str, int, str | None]]], text: str = "because"
@@ -101,13 +95,9 @@ class Talks(Program):
 
 
 def ask(n: int, start: int = 0, **fields: Any) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=str(i),
-            **{"question": f"Is this number {i}", "choices": CHOICES, "answer": "A", **fields},
-        )
-        for i in range(start, start + n)
-    ]
+    known = {"choices": CHOICES, "answer": "A", **fields}
+    given = ({"question": f"Is this number {i}", **known} for i in range(start, start + n))
+    return [fm.Question(id=str(i), **each) for i, each in enumerate(given, start)]
 
 
 def run(
@@ -118,21 +108,19 @@ def run(
     asked: Sequence[fm.Question] = (),
     fails: Container[int] = (),
 ) -> fm.Evaluation:
-    """One agent, right on the first so many of n questions, and failing on those with the given
-    numbers.
-    """
+    """One agent, right on the first so many of n questions; those with these numbers fail."""
 
     def turns(i: int) -> list[tuple[str, int, str | None]]:
         if i in fails:
             raise dspy.utils.exceptions.LMError("the endpoint is away")
         return [("one", 1, "A" if i < right else "B")]
 
-    program = Talks(turns)
     settings = {"run_name": name} if name else {}
-    lm = dspy.LM("openai/none")
-    return fm.evaluate(
-        program, asked or ask(n), lm=lm, out=folder, tracking=False, settings=settings
-    )
+    return evaluated(Talks(turns), asked or ask(n), out=folder, settings=settings)
+
+
+def evaluated(program: Talks, asked: Sequence[fm.Question], **given: Any) -> fm.Evaluation:
+    return fm.evaluate(program, asked, lm=dspy.LM("openai/none"), tracking=False, **given)
 
 
 def talk(n: int, folder: Path | None = None, text: str = "because") -> fm.Evaluation:
@@ -142,11 +130,7 @@ def talk(n: int, folder: Path | None = None, text: str = "because") -> fm.Evalua
         mine, other = ("A", "B") if i % 2 == 0 else ("B", "A")
         return [("i", 1, mine), ("r", 1, other), ("i", 2, other), ("r", 2, other)]
 
-    settings = {"run_name": "talk"}
-    lm = dspy.LM("openai/none")
-    return fm.evaluate(
-        Talks(turns, text), ask(n), lm=lm, out=folder, tracking=False, settings=settings
-    )
+    return evaluated(Talks(turns, text), ask(n), out=folder, settings={"run_name": "talk"})
 
 
 def page(found: Any) -> Page:
@@ -173,24 +157,13 @@ def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
-    ahead = (
-        "one agent is ahead so far, undecided. Against talk: 60% against 50% on 100 "
-        "questions: +10 points"
-    )
-    assert found.headline.startswith(ahead)
+    ahead = "one agent is ahead so far, undecided. Against talk: 60% against 50% on 100 questions"
+    assert found.headline.startswith(f"{ahead}: +10 points")
     shown_page = page(found)
-    assert [head for head in shown_page.heads if not head.startswith("Is this")] == [
-        "folkmoot report",
-        "Where they differ",
-        "Tests and prices",
-        "Accuracy against price",
-        "Inside the protocols",
-        "talk",
-        "Dialogues worth reading",
-        "talk",
-        "Settings and versions",
-        "Warnings",
-    ]
+    first = ["folkmoot report", "Where they differ", "Tests and prices", "Accuracy against price"]
+    parts = ["Inside the protocols", "talk", "Dialogues worth reading", "talk"]
+    heads = [head for head in shown_page.heads if not head.startswith("Is this")]
+    assert heads == [*first, *parts, "Settings and versions", "Warnings"]
     parts = ("No difference is shown between talk and one agent.", "one agent is ahead so far")
     parts += ("100 questions show differences from about", "Take one agent: ", "take this")
     card, _, second = shown_page.said.partition("Over the 100 questions that all runs answered")
@@ -198,10 +171,8 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
     assert places == sorted(places)
     assert "McNemar" not in card
     assert "McNemar" in second
-    assert (
-        "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
-        in shown_page.said
-    )
+    left = "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
+    assert left in shown_page.said
     assert "the final answers are right on 50.0%" in shown_page.said
 
 
@@ -222,21 +193,16 @@ def test_nothing_on_the_page_loads_and_only_its_own_script_runs(tmp_path: Path) 
         assert not [key for key in attributes if key == "style" or key.startswith("on")], name
         for key in ("src", "srcset", "href", "action", "poster", "background"):
             value = attributes.get(key)
-            assert value is None or value.startswith(("#", "data:image/svg+xml;base64,")), (
-                name,
-                key,
-                value,
-            )
+            harmless = value is None or value.startswith(("#", "data:image/svg+xml;base64,"))
+            assert harmless, (name, key, value)
     text = found.path.read_text()
     assert not re.search(r"url\(|@import|https?://(?!127)", re.sub(r"openai/\S+", "", text))
     own = [place for place, one in enumerate(shown_page.all("script")) if one.get("type") is None]
     (script,), (style,) = [shown_page.scripts[place] for place in own], shown_page.styles
-    assert not re.search(
-        r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\(", script
-    )
-    (policy,) = [
-        m for m in shown_page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"
-    ]
+    acts = r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\("
+    assert not re.search(acts, script)
+    metas = shown_page.all("meta")
+    (policy,) = [m for m in metas if m.get("http-equiv") == "Content-Security-Policy"]
     directives = dict(part.strip().split(" ", 1) for part in str(policy["content"]).split(";"))
     assert directives["default-src"] == directives["form-action"] == "'none'"
     assert directives["img-src"] == "data:"
@@ -245,7 +211,7 @@ def test_nothing_on_the_page_loads_and_only_its_own_script_runs(tmp_path: Path) 
         assert directives[kind] == f"'sha256-{digest}'"
     # Everyone can read it.
     assert shown_page.all("html") == [{"lang": "en"}]
-    assert any(meta.get("name") == "viewport" for meta in shown_page.all("meta"))
+    assert any(meta.get("name") == "viewport" for meta in metas)
     assert all(image.get("alt") for image in shown_page.all("img"))
     assert all(head.get("scope") in ("row", "col", "rowgroup") for head in shown_page.all("th"))
     levels = [int(name[1]) for name, _ in shown_page.elements if re.fullmatch("h[1-6]", name)]
@@ -260,15 +226,12 @@ def test_nothing_on_the_page_loads_and_only_its_own_script_runs(tmp_path: Path) 
 @pytest.mark.plots
 def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
     asked = ask(4, question=f"{HOSTILE} number 1", choices={"A": HOSTILE, "B": "no"})
-    hostile = Talks(
-        lambda i: [(HOSTILE, 1, "A"), ("r", 1, "B"), (HOSTILE, 2, "B"), ("r", 2, "B")], HOSTILE
-    )
+    turns = [(HOSTILE, 1, "A"), ("r", 1, "B"), (HOSTILE, 2, "B"), ("r", 2, "B")]
+    hostile = Talks(lambda i: turns, HOSTILE)
     settings = {"run_name": HOSTILE, "data": HOSTILE, HOSTILE: HOSTILE, "api_key": "sk-canary"}
-    lm = dspy.LM("openai/none")
-    nasty = fm.evaluate(hostile, asked, lm=lm, tracking=False, settings=settings)
-    one = run(
-        2, 4, asked=ask(4, question="x number 1", choices={"A": HOSTILE, "B": "no"}), name="a$b${x"
-    )
+    nasty = evaluated(hostile, asked, settings=settings)
+    other = ask(4, question="x number 1", choices={"A": HOSTILE, "B": "no"})
+    one = run(2, 4, asked=other, name="a$b${x")
     for runs in ([nasty], [nasty, one]):
         found = fm.report(runs, out=tmp_path / "r.html")
         text = found.path.read_text()
@@ -279,9 +242,8 @@ def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
         # the page's own
         assert kinds == ["application/json"] * 3 * len(found.figures["groups"]) + [None]
         assert not [one for one in shown_page.scripts[:-1] if "<" in one]
-        assert all(
-            str(image["src"]).startswith("data:image/svg") for image in shown_page.all("img")
-        )
+        images = [str(image["src"]) for image in shown_page.all("img")]
+        assert all(source.startswith("data:image/svg") for source in images)
         assert all(str(link["href"]).startswith("#") for link in shown_page.all("a"))
         assert shown_page.text.count("<script>alert(1)</script>") > 5  # to be read, not run
         assert json.loads(shown_page.scripts[1])[0][2][0][1].startswith("<script>alert(1)</script>")
@@ -294,9 +256,9 @@ def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
 def unpacked(shown_page: Page) -> list[Any]:
     """The dialogues of the table of all questions."""
     packs = json.loads(shown_page.scripts[2])
-    lines = [
-        line for _, pack in packs for line in zlib.decompress(base64.b64decode(pack)).split(b"\n")
-    ]
+    lines: list[bytes] = []
+    for _, pack in packs:
+        lines += zlib.decompress(base64.b64decode(pack)).split(b"\n")
     assert sum(number for number, _ in packs) == len(lines)
     return [json.loads(line) for line in lines]
 
@@ -315,10 +277,8 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
         ["4", "Is this number 4", options, "A", "", None, [0, "B", 0.0]],
     ]
     dialogues = unpacked(shown_page)
-    assert [[side is None for side in sides] for sides in dialogues[2:]] == [
-        [False] * 2,
-        *[[True, False]] * 2,
-    ]
+    missing = [[side is None for side in sides] for sides in dialogues[2:]]
+    assert missing == [[False] * 2, *[[True, False]] * 2]
     assert "the endpoint is away" in dialogues[2][0][2]
     decided, bill, error, turns, more = dialogues[0][1]
     assert (decided, bill[:7], error, more) == ("consensus", "0 calls", "", 0)
@@ -332,34 +292,30 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
 def test_runs_on_different_data_are_shown_apart(tmp_path: Path) -> None:
     one, two = run(5, 10, name="one"), run(6, 10, name="two", asked=ask(10, start=100))
     found = fm.report([one, two, run(9, 10, name="three")], out=tmp_path / "r.html")
-    assert [[r["name"] for r in group["runs"]] for group in found.figures["groups"]] == [
-        ["one", "three"],
-        ["two"],
-    ]
+    names = [[run["name"] for run in group["runs"]] for group in found.figures["groups"]]
+    assert names == [["one", "three"], ["two"]]
     assert any("two is shown apart from one" in note for note in found.figures["warnings"])
     assert "two is shown apart from one" in page(found).said
 
 
 def test_folders_that_are_no_runs_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match="holds no run"):
-        fm.report(tmp_path)
-    with pytest.raises(fm.UserError, match="there is no folder"):
-        fm.report(tmp_path / "none")
-    with pytest.raises(fm.UserError, match="needs a run"):
-        fm.report([])
-    for nothing in (None, [None]):
-        with pytest.raises(fm.UserError, match="a run is None: pass an evaluation"):
-            fm.report(nothing)  # type: ignore[arg-type]
+    good = run(5, 10)
     run(5, 10, tmp_path / "run")
     (tmp_path / "run" / "results.jsonl").write_text("")
-    with pytest.raises(fm.UserError, match="no finished row yet"):
-        fm.report(tmp_path / "run")
-    with pytest.raises(fm.UserError, match="do not fit 1 runs"):
-        fm.report(run(5, 10), names=["a", "b"])
-    with pytest.raises(fm.UserError, match="is a folder"):
-        fm.report(run(5, 10), out=tmp_path)
-    with pytest.raises(fm.UserError, match="cannot be written"):
-        fm.report(run(5, 10), out="/proc/nowhere/r.html")
+    refused: list[tuple[Any, dict[str, Any], str]] = [
+        (tmp_path, {}, "holds no run"),
+        (tmp_path / "none", {}, "there is no folder"),
+        ([], {}, "needs a run"),
+        (None, {}, "a run is None: pass an evaluation"),
+        ([None], {}, "a run is None: pass an evaluation"),
+        (tmp_path / "run", {}, "no finished row yet"),
+        (good, {"names": ["a", "b"]}, "do not fit 1 runs"),
+        (good, {"out": tmp_path}, "is a folder"),
+        (good, {"out": "/proc/nowhere/r.html"}, "cannot be written"),
+    ]
+    for runs, options, said in refused:
+        with pytest.raises(fm.UserError, match=said):
+            fm.report(runs, **options)
 
 
 def test_the_folder_of_a_compilation_stands_for_the_runs_in_it(tmp_path: Path) -> None:
@@ -427,9 +383,8 @@ def test_the_command(tmp_path: Path) -> None:
     folders = [str(tmp_path / "one"), str(tmp_path / "two")]
     done = command("report", *folders, "--names", "one,two")
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith(
-        "two beats one: 90% against 50% on 100 questions: +40 points, 95% interval"
-    )
+    verdict = "two beats one: 90% against 50% on 100 questions: +40 points, 95% interval"
+    assert done.stdout.startswith(verdict)
     assert (tmp_path / "one" / "report.html").exists()
     out = str(tmp_path / "page.html")
     figures = json.loads(command("report", *folders, "--out", out, "--json").stdout)

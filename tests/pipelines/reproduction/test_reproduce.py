@@ -1,6 +1,4 @@
-"""Reproducing published tables: presets are the papers' figures, and rows run, resume and are
-compared.
-"""
+"""Published tables: presets are the papers' figures; rows run, resume and are compared."""
 
 import json
 import os
@@ -106,16 +104,12 @@ def test_every_published_score_is_a_figure_of_its_row_and_nothing_else_is() -> N
         ]
         wanted = list(scores_in(tree.get(name, {}) if name != "figure-3" else {}))
         beside = [((), value) for value in BESIDE.get((paper, name), ())]
-        assert sorted(value for _, value in figures) == pytest.approx(
-            sorted(value for _, value in [*wanted, *beside])
-        ), table.name
+        known = sorted(value for _, value in [*wanted, *beside])
+        assert sorted(value for _, value in figures) == pytest.approx(known), table.name
         for labels, value in wanted:
             texts = [text for text, own in figures if own == pytest.approx(value)]
-            assert any(all(plain(label) in text for label in labels) for text in texts), (
-                table.name,
-                labels,
-                value,
-            )
+            named = [all(plain(label) in text for label in labels) for text in texts]
+            assert any(named), (table.name, labels, value)
     assert sum(value is not None for row in ALL_ROWS for value in row.published.values()) == 308
 
 
@@ -165,9 +159,8 @@ def test_presets_run_what_was_published(
 def test_rows_are_chosen_by_name_by_their_first_parts_and_by_pattern() -> None:
     table = "causalgpt-caco-cot/table-1"
     assert len(select(table)[1]) == 60
-    assert [row.id for row in select(f"{table}/one-shot.claude.cot.boolq")[1]] == [
-        "one-shot.claude.cot.boolq"
-    ]
+    name = "one-shot.claude.cot.boolq"
+    assert [row.id for row in select(f"{table}/{name}")[1]] == [name]
     assert len(select(f"{table}/one-shot.claude")[1]) == 15
     assert len(select(f"{table}/*.boolq")[1]) == 20
 
@@ -237,13 +230,11 @@ def test_figures_that_are_means_over_rows() -> None:
 
 # Running
 
+SAND, MALL = {"A": "ice", "B": "sand"}, {"A": "bank", "B": "mall"}
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "commonsenseqa-validation": lambda i: {
-        "choices": {"A": "bank", "B": "mall"},
-        "answer": "AB"[i % 2],
-    },
-    "arc-challenge-train": lambda i: {"choices": {"A": "ice", "B": "sand"}, "answer": "A"},
-    "arc-challenge-test": lambda i: {"choices": {"A": "ice", "B": "sand"}, "answer": "AB"[i % 2]},
+    "commonsenseqa-validation": lambda i: {"choices": MALL, "answer": "AB"[i % 2]},
+    "arc-challenge-train": lambda i: {"choices": SAND, "answer": "A"},
+    "arc-challenge-test": lambda i: {"choices": SAND, "answer": "AB"[i % 2]},
     "hotpotqa-validation": lambda i: {
         "answer": "because it fits",
         "choices": None,
@@ -251,12 +242,9 @@ QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
     },
     "com2sense-validation": lambda i: {"choices": None, "answer": ("True", "False")[i % 2]},
     "scienceqa-test": lambda i: {
-        "choices": {"A": "ice", "B": "sand"},
+        "choices": SAND,
         "answer": "A",
-        "meta": {
-            "subject": ("natural science", "language science")[i % 2],
-            "grade": 3 + 6 * (i % 2),
-        },
+        "meta": {"subject": f"{('natural', 'language')[i % 2]} science", "grade": 3 + 6 * (i % 2)},
     },
 }
 
@@ -268,9 +256,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     data = tmp_path / "data"
     data.mkdir()
     for name, fields in QUESTIONS.items():
-        rows = [
-            {"id": f"{name}-{i}", "question": f"Is {name} {i} so?", **fields(i)} for i in range(12)
-        ]
+        ids = {f"{name}-{i}": f"Is {name} {i} so?" for i in range(12)}
+        rows = [{"id": id, "question": ids[id], **fields(i)} for i, id in enumerate(ids)]
         (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     document = {"id": "1", "title": "Bank", "text": "A bank keeps things."}
     (tmp_path / "documents.jsonl").write_text(json.dumps(document) + "\n")
@@ -291,6 +278,7 @@ def reproduce(server: ScriptedServer, spec: str, *words: Any) -> Any:
 
 
 SINGLE = "agents-of-commonsense/table-1"
+TWO_ROWS = f"{SINGLE}/mistral-7b"
 SMALLEST = [
     ("agents-of-commonsense/table-2/EX2_gpt", []),
     ("marl-gat/table-1/arc-challenge.gpt-4.1-nano.zero-shot", []),
@@ -320,14 +308,10 @@ def test_the_smallest_row_of_each_paper_runs(
 
 
 def failing(body: dict[str, Any]) -> Any:
-    """Who answers at once is always refused; of those who reason one is, one says nothing, one is
-    cut off.
-    """
+    """Who answers at once is refused; of those who reason, one is, one is silent, one cut off."""
     number = int(re.findall(r"validation (\d+) so", body["messages"][-1]["content"])[-1])
-    if (
-        "reasoning" not in body["response_format"]["json_schema"]["schema"]["properties"]
-        or number == 3
-    ):
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    if "reasoning" not in fields or number == 3:
         return 400, {}, {"error": {"message": "too hot"}}
     text = "" if number == 4 else first_option(body)
     return 200, {}, completion(text, "length" if number == 5 else "stop")
@@ -335,20 +319,17 @@ def failing(body: dict[str, Any]) -> Any:
 
 def test_failures_are_counted_and_no_measurements(home: Path, scripted: ScriptedServer) -> None:
     scripted.reply = failing
-    spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
-    done = reproduce(scripted, spec, *words, "--json")
+    words = ["--out", "out"]
+    done = reproduce(scripted, TWO_ROWS, *words, "--json")
     assert done.exit_code == 1
-    assert (
-        "table-1/mistral-7b.simple: every question failed, because" in done.stderr.splitlines()[-1]
-    )
-    assert "too hot" in done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-1]
+    assert "table-1/mistral-7b.simple: every question failed, because" in last
+    assert "too hot" in last
     assert done.stderr.count("every question failed") == 1
     table = json.loads(Path("out/agents-of-commonsense/table-1/table.json").read_text())
     for rows in (json.loads(done.stdout)["rows"], table["rows"]):
-        simple, cot = (
-            next(row for row in rows if row["row"] == f"mistral-7b.{way}")
-            for way in ("simple", "cot")
-        )
+        by_name = {row["row"]: row for row in rows}
+        simple, cot = by_name["mistral-7b.simple"], by_name["mistral-7b.cot"]
         lost = ("rows", "errors", "unreadable", "truncated")
         assert [simple["counts"][name] for name in lost] == [12, 12, 0, 0]
         missing = ("measured", "low", "n", "difference", "inside")
@@ -357,11 +338,11 @@ def test_failures_are_counted_and_no_measurements(home: Path, scripted: Scripted
         assert [cot["counts"][name] for name in lost] == [12, 1, 1, 1]
         assert (cot["n"], cot["difference"], cot["inside"]) == (12, None, None)
         assert cot["low"] < cot["measured"] < cot["high"]
-    shown = reproduce(scripted, spec, *words)
+    shown = reproduce(scripted, TWO_ROWS, *words)
     assert "1 errors, 1 unreadable, 1 truncated" in shown.stdout
     assert "mistral-7b.cot: more than 2% of the questions failed" in shown.stdout
     scripted.reply = first_option
-    again = reproduce(scripted, spec, *words, "--retry-errors", "--json")
+    again = reproduce(scripted, TWO_ROWS, *words, "--retry-errors", "--json")
     assert again.exit_code == 0
     found = json.loads(again.stdout)
     assert [(row["counts"]["errors"], row["why"]) for row in found["rows"]] == [(0, None)] * 2
@@ -386,9 +367,7 @@ def told(out: Path, *right: bool) -> fm.Evaluation:
     return fm.evaluate(answer, asked, out=out, kind="boolean", tracking=False)
 
 
-def test_differences_are_paired_by_question_and_beside_the_published_ones(
-    tmp_path: Path,
-) -> None:
+def test_differences_are_paired_and_beside_published_ones(tmp_path: Path) -> None:
     table = tables()["reasoning-as-a-team/table-1"]
     team = told(tmp_path / "team", True, True, True, False, True)
     bold = told(tmp_path / "bold", True, False, False, False)
@@ -396,11 +375,8 @@ def test_differences_are_paired_by_question_and_beside_the_published_ones(
     runs = dict(zip(rows, (team, bold, team), strict=True))
     # Cautious is the team's own run: nothing to compare. F1 was not measured.
     (found,) = differences(table, runs)
-    assert (found.row, found.against, found.figure) == (
-        "gpt-4o-mini.team",
-        "gpt-4o-mini.bold",
-        "em",
-    )
+    known = ("gpt-4o-mini.team", "gpt-4o-mini.bold", "em")
+    assert (found.row, found.against, found.figure) == known
     assert (found.published, found.measured, found.n) == (2.0, 50.0, 4)
     assert -100 <= found.low < 0 < found.high <= 100
     assert found.words.startswith("published +2.0, measured +50.0 [")
@@ -413,10 +389,7 @@ def test_every_row_that_is_compared_is_there() -> None:
     for table in tables().values():
         used = {rival.id for _, rival in table.pairs()} | {row.id for row, _ in table.pairs()}
         parts = {part for name in used for part in (name, *name.split("."))}
-        assert parts >= {
-            *table.against,
-            *(part for each in table.against.values() for part in each),
-        }
+        assert parts >= set(table.against).union(*table.against.values())
 
 
 @pytest.mark.parametrize(
@@ -437,12 +410,10 @@ def test_the_pairs_are_those_of_the_paper(table: str, pairs: int) -> None:
 
 def test_a_networks_consensus_stands_against_one_lms_accuracy(tmp_path: Path) -> None:
     table = tables()["marl-gat/table-1"]
+    named = f"{table.name}/gsm1k.gpt-4.1-nano."
     runs = {
-        f"{table.name}/gsm1k.gpt-4.1-nano.{name}": told(tmp_path / name, *scores)
-        for name, scores in (
-            ("network", [True, True, True, False]),
-            ("zero-shot", [True, False, True, False]),
-        )
+        f"{named}network": told(tmp_path / "network", True, True, True, False),
+        f"{named}zero-shot": told(tmp_path / "alone", True, False, True, False),
     }
     (found,) = differences(table, runs)
     assert found.figure == "consensus"
@@ -458,20 +429,14 @@ def test_a_table_says_what_its_rows_differ_by(home: Path, scripted: ScriptedServ
     assert "EX2_gpt less EX1_gpt, accuracy: published +1.7, measured 0.0 [" in shown
     assert "EX2_gemini" not in shown
     table = json.loads(Path("out/agents-of-commonsense/table-2/table.json").read_text())
-    assert {(each["row"], each["against"]) for each in table["differences"]} == {
-        ("EX1_gpt", "EX3_gpt"),
-        ("EX2_gpt", "EX4_gpt"),
-        ("EX2_gpt", "EX1_gpt"),
-        ("EX4_gpt", "EX3_gpt"),
-    }
+    pairs = {f"{each['row']} {each['against']}" for each in table["differences"]}
+    assert pairs == {f"EX{a}_gpt EX{b}_gpt" for a, b in ((1, 3), (2, 4), (2, 1), (4, 3))}
     solved, failed = table["all_solve"], table["all_fail"]
     assert len(solved) + len(failed) == 4
 
 
 def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedServer) -> None:
-    done = reproduce(
-        scripted, "agents-of-commonsense/table-1", "--limit", 3, "--out", "out", "--json"
-    )
+    done = reproduce(scripted, SINGLE, "--limit", 3, "--out", "out", "--json")
     found = json.loads(done.stdout)
     assert len(found["rows"]) == 9
     assert len({line["run"] for line in found["rows"]}) == 2  # simple and cot
@@ -488,9 +453,8 @@ def test_a_network_is_trained_and_tested(
     from folkmoot.pipelines.data import embeddings
 
     def vectors(self: Any, texts: list[str]) -> Any:
-        made = np.array(
-            [[len(text), sum(map(ord, text)) % 97, 1.0, 2.0] for text in texts], dtype=np.float32
-        )
+        rows = [[len(text), sum(map(ord, text)) % 97, 1.0, 2.0] for text in texts]
+        made = np.array(rows, dtype=np.float32)
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
     monkeypatch.setattr(embeddings.Embedder, "__call__", vectors)
@@ -505,9 +469,7 @@ def test_a_network_is_trained_and_tested(
     assert done.exit_code == 0, done.stderr
     first = json.loads(done.stdout)
     figures = ["individual", "consensus", "improvement"]
-    assert [(line["figure"], line["n"]) for line in first["rows"]] == [
-        (name, 2) for name in figures
-    ]
+    assert {line["figure"]: line["n"] for line in first["rows"]} == dict.fromkeys(figures, 2)
     alone, together, gain = (line["measured"] for line in first["rows"])
     assert gain == pytest.approx(together - alone)
     folder = Path(first["rows"][0]["run"])
@@ -541,9 +503,8 @@ def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: Scrip
     calls = [run["plan"]["calls"] for run in told["steps"]]
     assert calls == [[6, 18], [6, 18], [6, 21], [6, 21]]
     assert [run["step"].count(", ") for run in told["steps"]] == [1] * 4  # two models, one LM
-    assert told["cost_usd"][1] == pytest.approx(
-        sum(run["plan"]["cost_usd"][1] for run in told["steps"])
-    )
+    most = [run["plan"]["cost_usd"][1] for run in told["steps"]]
+    assert told["cost_usd"][1] == pytest.approx(sum(most))
     assert not scripted.bodies
     assert not Path("out").exists()
     shown = reproduce(scripted, "agents-of-commonsense/table-2", *words).stderr
@@ -566,19 +527,15 @@ def test_the_dry_run_needs_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServer) -> None:
     words = ["--limit", 4, "--out", "out", "--concurrency", 1, "--json"]
-    done = reproduce(
-        scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
-    )
+    done = reproduce(scripted, TWO_ROWS, *words, "--budget", "6 calls")
     assert done.exit_code == 1
     assert len(scripted.bodies) == 6
     found = json.loads(done.stdout)
     assert "6" in found["stopped"]
     assert [line["n"] for line in found["rows"]] == [4, 2]
-    done = reproduce(
-        scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
-    )
+    done = reproduce(scripted, TWO_ROWS, *words, "--budget", "6 calls")
     assert len(scripted.bodies) == 6
-    done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", *words)
+    done = reproduce(scripted, TWO_ROWS, *words)
     assert len(scripted.bodies) == 8
     assert [line["n"] for line in json.loads(done.stdout)["rows"]] == [4, 4]
 
@@ -588,10 +545,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
 ) -> None:
     from folkmoot.pipelines.reproduction import reproduce as module
 
-    spec, words = (
-        "agents-of-commonsense/table-1/mistral-7b",
-        ["--limit", 2, "--out", "out", "--json"],
-    )
+    words = ["--limit", 2, "--out", "out", "--json"]
     true, begun = module.carry_out, []
 
     def interrupted(plan: Any) -> Any:
@@ -601,13 +555,11 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
         return true(plan)
 
     monkeypatch.setattr(module, "carry_out", interrupted)
-    done = reproduce(scripted, spec, *words)
+    done = reproduce(scripted, TWO_ROWS, *words)
     assert done.exit_code == 130
     assert "the same command resumes it" in done.stderr
-    assert [(line["n"], line["why"]) for line in json.loads(done.stdout)["rows"]] == [
-        (2, None),
-        (None, "not run"),
-    ]
+    lines = [(line["n"], line["why"]) for line in json.loads(done.stdout)["rows"]]
+    assert lines == [(2, None), (None, "not run")]
 
 
 @pytest.mark.parametrize(
@@ -664,11 +616,7 @@ def test_the_commands_of_the_page_run(
     home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(fm.__file__).parent / "docs" / "reproduce.md").read_text()
-    commands = [
-        line
-        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-        for line in block.splitlines()
-    ]
+    commands = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
     assert len(commands) == 6
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -688,17 +636,14 @@ def test_each_run_of_a_table_is_an_mlflow_run(
     from mlflow import MlflowClient
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(home))
-    spec = "agents-of-commonsense/table-1/mistral-7b"
     for _ in range(2):  # the second time goes on with the same runs
-        fm.reproduce(spec, lm="openai/scripted", api_base=scripted.url, out="out")
+        fm.reproduce(TWO_ROWS, lm="openai/scripted", api_base=scripted.url, out="out")
     client = MlflowClient(f"sqlite:///{home}/mlflow.db")
     experiment = client.get_experiment_by_name("commonsenseqa")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    assert sorted(run.info.run_name for run in runs) == [
-        "50% · mistral-7b.cot · scripted",
-        "50% · mistral-7b.simple · scripted",
-    ]
+    names = sorted(run.info.run_name for run in runs)
+    assert names == [f"50% · mistral-7b.{way} · scripted" for way in ("cot", "simple")]
     assert {run.info.status for run in runs} == {"FINISHED"}
 
 
@@ -706,14 +651,12 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     given: dict[str, Any] = {"api_base": scripted.url, "limit": 12, "out": "out", "tracking": False}
     spec = "agents-of-commonsense/table-1/mistral-7b.cot"
     found = fm.reproduce(spec, lm="openai/scripted", **given)
-    assert [(line.row, line.measured, line.inside) for line in found.lines] == [
-        ("mistral-7b.cot", 50.0, True)
-    ]
+    lines = [(line.row, line.measured, line.inside) for line in found.lines]
+    assert lines == [("mistral-7b.cot", 50.0, True)]
     table = json.loads(Path("out/agents-of-commonsense/table-1/table.json").read_text())
     assert table == found.to_dict()
-    planned = plan_reproduction(
-        ReproduceRequest(spec, lm="openai/scripted", **{**given, "out": Path("out")})
-    )
+    request = ReproduceRequest(spec, lm="openai/scripted", **{**given, "out": Path("out")})
+    planned = plan_reproduction(request)
     (run,) = planned.runs.values()
     assert isinstance(run, EvaluationPlan)
     assert run.estimate.calls == (0, 0)

@@ -1,5 +1,6 @@
 """Tables of strategy networks on recorded answers."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -20,14 +21,11 @@ def test_tables_run_on_recorded_answers(home: Path, monkeypatch: pytest.MonkeyPa
     assert shown.exit_code == 0, shown.output
     assert "learned from 12 and tested on 18 questions" in shown.stderr
     found = json.loads(folkmoot("reproduce", "marl-gat/table-4", *words, "--json").stdout)
-    assert [(line["row"], line["figure"], line["n"]) for line in found["rows"]] == [
-        (f"gamma-{gamma}", figure, 18)
-        for gamma in ("0.0", "0.1", "0.7")
-        for figure in ("consensus", "individual")
-    ]
-    assert all(
-        0 <= line["low"] <= line["measured"] <= line["high"] <= 100 for line in found["rows"]
-    )
+    lines = [(line["row"], line["figure"], line["n"]) for line in found["rows"]]
+    named = itertools.product(("gamma-0.0", "gamma-0.1", "gamma-0.7"), ("consensus", "individual"))
+    assert lines == [(*row, 18) for row in named]
+    shares = [(line["low"], line["measured"], line["high"]) for line in found["rows"]]
+    assert all(0 <= low <= measured <= high <= 100 for low, measured, high in shares)
     (folder,) = Path("out").glob("outcomes-*-gamma_0")
     trained = json.loads((folder / "training.json").read_text())
     assert (trained["network"]["agents"], trained["network"]["gamma"]) == (2, 0.0)

@@ -1,6 +1,4 @@
-"""Rows that were changed or merged by hand are refused by whoever reads them, with file and
-line.
-"""
+"""Rows changed or merged by hand are refused by whoever reads them, with file and line."""
 
 import json
 from pathlib import Path
@@ -17,14 +15,8 @@ from folkmoot.pipelines.runs.rows import read_rows
 
 F1 = {"name": "f1", "spec": "f1", "code": None, "low": 0.0, "high": 1.0, "rate": False}
 OWN = {"name": "stars", "spec": None, "code": "c0de", "low": 1.0, "high": 5.0, "rate": None}
-FREE = {
-    "name": "words",
-    "spec": "evilmod:words",
-    "code": "c0de",
-    "low": None,
-    "high": None,
-    "rate": None,
-}
+FREE: dict[str, Any] = {"name": "words", "spec": "evilmod:words", "code": "c0de"}
+FREE |= dict.fromkeys(("low", "high", "rate"))
 BY_PATTERN = {**F1, "name": "regex", "spec": "regex:^A$", "rate": True}
 SPAN = {"kind": "span", "choices": None, "gold": "Marie Curie"}
 HALF = {**SPAN, "answer": "Pierre Curie", "em": 0.0, "f1": 0.5}
@@ -102,9 +94,8 @@ def test_rows_that_evaluate_wrote_are_read_again(tmp_path: Path) -> None:
     ]
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     for metric in ("accuracy", "em", "f1", "exact", "contains", "regex:A|B"):
-        found = fm.evaluate(
-            Constant(), asked, lm=lm, metric=metric, out=tmp_path / metric, tracking=False
-        )
+        given: Any = {"metric": metric, "out": tmp_path / metric, "tracking": False}
+        found = fm.evaluate(Constant(), asked, lm=lm, **given)
         assert len(list(found.rows)) == 6
         assert len(list(fm.compare(found, tmp_path / metric))) == 1
 
@@ -115,9 +106,8 @@ def test_a_run_is_not_resumed_upon_doctored_rows(tmp_path: Path) -> None:
     lines = rows_of(tmp_path)
     lines[1]["score"] = 5.0
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(
-        fm.UserError, match=r"results\.jsonl, line 2: the score of the question 'q1' is 5"
-    ):
+    said = r"results\.jsonl, line 2: the score of the question 'q1' is 5"
+    with pytest.raises(fm.UserError, match=said):
         fm.evaluate(Constant(), questions(3), lm=lm, out=tmp_path, tracking=False)
 
 
@@ -127,13 +117,10 @@ def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path:
     (run,) = fm.import_log(table, tmp_path / "out").runs.values()
     assert [each["correct"] for each in run.rows] == [True, False]
     rows = rows_of(run.folder)
-    for fields, said in (
-        ({"score": 3.0}, "is 3, outside 0 to 1"),
-        ({"id": "q1"}, "repeat 0 on line 1"),
-    ):
+    outside = ({"score": 3.0}, "is 3, outside 0 to 1")
+    for fields, said in (outside, ({"id": "q1"}, "repeat 0 on line 1")):
         doctored = [rows[0], rows[1] | fields]
-        (run.folder / "results.jsonl").write_text(
-            "".join(json.dumps(each) + "\n" for each in doctored)
-        )
+        lines = [json.dumps(each) + "\n" for each in doctored]
+        (run.folder / "results.jsonl").write_text("".join(lines))
         with pytest.raises(fm.UserError, match=said):
             fm.compare(run.folder, run.folder)

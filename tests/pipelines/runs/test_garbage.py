@@ -18,9 +18,7 @@ def thresholds() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("usual", "inside"), [(700, SELDOM), (0, 0), (SELDOM + 1, SELDOM + 1)])
-def test_blocks_that_overlap_share_what_the_last_one_takes_back(
-    usual: int, inside: int, thresholds: None
-) -> None:
+def test_overlapping_blocks_share_their_end(usual: int, inside: int, thresholds: None) -> None:
     gc.set_threshold(usual, 10, 10)
     first, second = seldom_collected(), seldom_collected()
     first.__enter__()

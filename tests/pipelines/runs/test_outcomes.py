@@ -14,15 +14,8 @@ from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from, read_out
 
 
 def row(**fields: Any) -> dict[str, Any]:
-    usual = {
-        "question_id": "q1",
-        "question": "What holds soup?",
-        "group": None,
-        "agent": "ann",
-        "strategy": "cot",
-        "answer": "A",
-        "correct": True,
-    }
+    usual: dict[str, Any] = {"question_id": "q1", "question": "What holds soup?", "group": None}
+    usual |= {"agent": "ann", "strategy": "cot", "answer": "A", "correct": True}
     return usual | fields
 
 
@@ -40,14 +33,10 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
     assert table.groups == (None, "drinks")
     assert (table.agents, table.strategies) == (("ann", "bob"), ("cot", "zero_shot"))
     assert table.answers.tolist() == [[[0, 1], [1, -1]], [[-1, -1], [-1, -1]]]
-    assert table.correct.tolist() == [
-        [[True, False], [False, False]],
-        [[False, False], [False, False]],
-    ]
-    assert table.present.tolist() == [
-        [[True, True], [True, False]],
-        [[True, False], [False, False]],
-    ]
+    none = [False, False]
+    assert table.correct.tolist() == [[[True, False], none], [none, none]]
+    one = [True, False]
+    assert table.present.tolist() == [[[True, True], one], [one, none]]
     assert table.missing == 4
 
 

@@ -17,9 +17,8 @@ from folkmoot.pipelines.runs.summary import summarise
 
 def evaluated(out: Path | None = None, n: int = 7) -> fm.Evaluation:
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
-    return fm.evaluate(
-        Constant(), questions(n, subject=lambda i: f"s{i % 2}"), lm=lm, out=out, tracking=False
-    )
+    asked = questions(n, subject=lambda i: f"s{i % 2}")
+    return fm.evaluate(Constant(), asked, lm=lm, out=out, tracking=False)
 
 
 def test_rows_are_a_sequence(tmp_path: Path) -> None:
@@ -79,10 +78,8 @@ def test_grades_are_grouped_in_the_two_bands_of_scienceqa() -> None:
     grades = [1, 6, "6", 7, 12, 0, 13, "K", None, -3]
     rows: Any = [row(n, right=n < 2, meta={"grade": grade}) for n, grade in enumerate(grades)]
     bands = summarise(rows, len(rows), lambda rows: {}, {}).groups["grade_band"]  # type: ignore[typeddict-item]
-    assert {name: (band["value"], band["n"]) for name, band in bands.items()} == {
-        "1-6": (2 / 3, 3),
-        "7-12": (0.0, 2),
-    }
+    found = {name: (band["value"], band["n"]) for name, band in bands.items()}
+    assert found == {"1-6": (2 / 3, 3), "7-12": (0.0, 2)}
 
 
 def test_a_row_that_is_damaged_while_a_run_goes_on_is_named(tmp_path: Path) -> None:

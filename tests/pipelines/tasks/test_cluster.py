@@ -1,6 +1,4 @@
-"""Programs and checks of tasks on a real Ray cluster of this machine: rows and bill are those
-without it, whatever happens to its workers.
-"""
+"""Tasks on a real Ray cluster: rows and bill are as without it, whatever happens to workers."""
 
 import importlib.util
 import socket
@@ -21,10 +19,8 @@ from folkmoot.pipelines.meter.server import Endpoint
 from folkmoot.pipelines.tasks.cluster import join_cluster
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason="Ray is not installed: pip install 'folkmoot[ray]'",
-)
+NO_RAY = "Ray is not installed: pip install 'folkmoot[ray]'"
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=NO_RAY)
 HOST = "127.0.0.2"
 CHECK = f"{BARE} -c 'import sys, add; sys.exit(add.add(2, 3) != 5)'"
 ASKS = f"""
@@ -82,9 +78,7 @@ def solve(question, folder, endpoint):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cluster in which four programs or checks run at once, started where a file has the name of
-    a module.
-    """
+    """A cluster for four programs or checks at once, in a folder with a file named as a module."""
     import ray
 
     with pytest.MonkeyPatch.context() as patch:
@@ -102,10 +96,6 @@ def crew(folder: Path, between: str = "", name: str = "crew") -> fm.Command:
     return fm.Command(f"{BARE} {script}")
 
 
-def says(body: dict[str, Any]) -> Any:
-    return 200, {}, completion(f"hello {body['messages'][-1]['content']}")
-
-
 class Runs:
     """Evaluations of four tasks, with an LM that counts its calls."""
 
@@ -115,12 +105,8 @@ class Runs:
         self.tasks = [add_task(f"t{number}") for number in range(4)]
         for task in self.tasks:
             task.question = f"{task.id}: {task.question}"
-        self.options: dict[str, Any] = {
-            "lm": self.lm,
-            "check": CHECK,
-            "sandbox": "none",
-            "tracking": False,
-        }
+        given = {"check": CHECK, "sandbox": "none", "tracking": False}
+        self.options: dict[str, Any] = {"lm": self.lm, **given}
 
     def __call__(self, program: Any, name: str, **options: Any) -> tuple[list[Any], Any, int]:
         """Rows without times, the summary, and how many calls the LM got."""
@@ -136,7 +122,9 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
-    with ScriptedServer(says) as server:
+    with ScriptedServer(
+        lambda body: (200, {}, completion(f"hello {body['messages'][-1]['content']}"))
+    ) as server:
         yield Runs(tmp_path, server)
 
 
@@ -145,9 +133,8 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 def test_rows_and_bill_are_equal_on_workers(cluster: None, tmp_path: Path, runs: Runs) -> None:
     sandbox = "none" if no_bwrap() else "bwrap"
     here, summary, calls = runs(crew(tmp_path), "here", sandbox=sandbox)
-    there, billed, asked = runs(
-        crew(tmp_path), "there", sandbox=sandbox, engine="ray", meter_host=HOST
-    )
+    ray: Any = {"sandbox": sandbox, "engine": "ray", "meter_host": HOST}
+    there, billed, asked = runs(crew(tmp_path), "there", **ray)
     assert there == here
     assert [row["correct"] for row in there] == [True] * 4
     assert (calls, asked) == (8, 8)
@@ -269,9 +256,7 @@ def test_machines_that_cannot_reach_the_meter_are_refused(monkeypatch: pytest.Mo
 
 
 @needs_ray
-def test_an_address_at_which_nothing_listens_is_said_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_address_where_nothing_listens_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")

@@ -40,9 +40,7 @@ def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
     return contest, says
 
 
-def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crews_opponent_has_a_pick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     contest, says = raced(tmp_path, progress=True)
     places = {place["name"]: place for place in contest.result["standings"]}
     (picked,) = [name for name in places if "3 times, picked" in name]
@@ -81,9 +79,8 @@ def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) ->
 def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
     bills = [[Usage(calls=1, cost_usd=cost), Usage(calls=1)] for cost in (0.01, 0.02, 1.02)]
     assert task_prices(bills[:2], 9) == ""
-    assert task_prices(bills, 10) == (
-        "a task costs 0.02 USD (median), 0.82 USD (90th percentile); 10 left: about 3.5 USD"
-    )
+    prices = "a task costs 0.02 USD (median), 0.82 USD (90th percentile)"
+    assert task_prices(bills, 10) == f"{prices}; 10 left: about 3.5 USD"
     assert "0.04 USD (median)" in task_prices(bills, 9, again=True)
     unpriced = [[Usage(calls=calls)] for calls in (1, 2, 30)]
     assert task_prices(unpriced, 2).startswith("a task costs 2 calls (median), 24 calls")

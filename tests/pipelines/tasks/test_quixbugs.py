@@ -38,16 +38,11 @@ RUNS = (
 def both(wanted: list[dict[str, Any]], folder: Path, seconds: float) -> None:
     script = folder / "check.py"
     script.write_text(RUNS)
-    tasks = [
-        fm.Question(
-            id=row["id"],
-            question=f"Repair the defect in python_programs/{row['id']}.py.",
-            kind="task",
-            files=row["files"],
-            tests=row["tests"],
-        )
-        for row in wanted
-    ]
+    tasks = []
+    for row in wanted:
+        text = f"Repair the defect in python_programs/{row['id']}.py."
+        given = {name: row[name] for name in ("id", "files", "tests")}
+        tasks.append(fm.Question(question=text, kind="task", **given))
     corrected = {row["id"]: row["corrected"] for row in wanted}
 
     def repairs(question: fm.Question, folder: Path) -> None:

@@ -40,11 +40,8 @@ def test_answers_are_checked_again_without_a_call(run: fm.Evaluation, tmp_path: 
     assert again.summary.usage == run.summary.usage
     assert again.summary.paid["calls"] == 0
     for old, new in zip(run.rows, again.rows, strict=True):
-        assert (old["id"], old["repeat"], old["answer"]) == (
-            new["id"],
-            new["repeat"],
-            new["answer"],
-        )
+        for name in ("id", "repeat", "answer"):
+            assert old[name] == new[name]
         assert new["feedback"] == "looked at"
     resumed = fm.recheck(run, strict, out=tmp_path / "again", tracking=False)
     assert resumed.score == again.score

@@ -1,6 +1,4 @@
-"""Every protocol keeps the contract, and protocols that break it fail the check about what they
-break.
-"""
+"""Every protocol keeps the contract; those that break it fail the check about what they break."""
 
 import asyncio
 import dataclasses
@@ -69,9 +67,8 @@ class TestSupervisedTeam(ProtocolContract):
     @pytest.fixture(autouse=True)
     def _corpus(self, tmp_path: Path) -> None:
         path = tmp_path / "corpus.jsonl"
-        path.write_text(
-            json.dumps({"id": "1", "title": "Ann", "text": "Ann lives in Rome."}) + "\n"
-        )
+        document = {"id": "1", "title": "Ann", "text": "Ann lives in Rome."}
+        path.write_text(json.dumps(document) + "\n")
         self.environment = fm.CorpusEnvironment(path)
 
     def program(self) -> Program:
@@ -82,9 +79,7 @@ class TestSupervisedTeam(ProtocolContract):
 
 
 class Pair(Program):
-    """Two ask apart; where they differ, a third decides. Sound, so that each class below has one
-    fault.
-    """
+    """Two ask apart, a third decides where they differ. Sound: each class below has one fault."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,12 +112,9 @@ class TestPair(ProtocolContract):
 class Guesses(Pair):
     async def hear(self, task: Task) -> list[Turn]:
         guess = next(iter(task.choices), "") if task.choices else "no"
-        return [
-            dataclasses.replace(
-                turn, answer=turn.answer or (guess if task.kind in ("choice", "boolean") else None)
-            )
-            for turn in await super().hear(task)
-        ]
+        usual = guess if task.kind in ("choice", "boolean") else None
+        turns = await super().hear(task)
+        return [dataclasses.replace(turn, answer=turn.answer or usual) for turn in turns]
 
 
 class Gambles(Pair):
@@ -188,9 +180,8 @@ class RunsWild(Pair):
 class QuotesUnfenced(Pair):
     async def solve(self, task: Task) -> dspy.Prediction:
         turns = await self.hear(task)
-        asked = dataclasses.replace(
-            task, question=f"{task.question}\nBefore you said: {turns[1].text}"
-        )
+        more = f"{task.question}\nBefore you said: {turns[1].text}"
+        asked = dataclasses.replace(task, question=more)
         turns.append(await self.third.ask(asked, round=2))
         decided_by = "none" if turns[-1].answer is None else "third"
         return prediction_of(task, turns[-1].answer, decided_by, turns, rounds=2)

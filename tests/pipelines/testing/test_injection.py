@@ -44,6 +44,7 @@ def attack(name: str) -> Attack:
 # What an attack may not change
 
 _CONTACTS: list[list[Any]] = []
+OUTWARD = ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen")
 
 
 def _notice(event: str, args: tuple[Any, ...]) -> None:
@@ -51,12 +52,7 @@ def _notice(event: str, args: tuple[Any, ...]) -> None:
         return
     if event == "socket.connect":
         _CONTACTS[-1].append(args[1])
-    elif event in (
-        "socket.getaddrinfo",
-        "socket.gethostbyname",
-        "socket.sendto",
-        "subprocess.Popen",
-    ):
+    elif event in OUTWARD:
         _CONTACTS[-1].append((event, *args))
 
 
@@ -67,9 +63,7 @@ sys.addaudithook(_notice)
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_loop() -> None:
-    """Calls that tests before these have given up are cancelled with their loop, and a new one
-    begins.
-    """
+    """Calls that earlier tests gave up are cancelled with their loop, and a new one begins."""
     sync._LOOP.stop()
 
 
@@ -137,9 +131,8 @@ def causal() -> fm.Program:
 
 @cache
 def team(*workers: str, retries: int = 0) -> fm.Program:
-    return fm.SupervisedTeam(
-        workers, CorpusEnvironment([{"title": "None", "text": "None"}]), max_retries=retries
-    )
+    there = CorpusEnvironment([{"title": "None", "text": "None"}])
+    return fm.SupervisedTeam(workers, there, max_retries=retries)
 
 
 def looking_up(program: fm.Program, *pages: tuple[str, str]) -> list[str]:
@@ -172,12 +165,8 @@ def title(text: str) -> Scene:
 
 def evidence(text: str) -> Scene:
     program = deliberation("retriever", "intuitive", tie_break="majority")
-    return (
-        program,
-        SPAN,
-        saying(answer="Ashby"),
-        looking_up(program, (text, text), ("Oakham", "A town.")),
-    )
+    pages = looking_up(program, (text, text), ("Oakham", "A town."))
+    return program, SPAN, saying(answer="Ashby"), pages
 
 
 def turn(text: str) -> Scene:
@@ -207,9 +196,8 @@ def part(text: str) -> Scene:
     return single("least_to_most"), SPAN, says, []
 
 
-PLACES: dict[str, Callable[[str], Scene]] = {
-    place.__name__: place for place in (passage, page, title, evidence, turn, solution, trace, part)
-}
+ALL = (passage, page, title, evidence, turn, solution, trace, part)
+PLACES: dict[str, Callable[[str], Scene]] = {place.__name__: place for place in ALL}
 
 
 @cache
@@ -223,23 +211,18 @@ class Run:
     def __init__(self, server: ScriptedServer, place: str, text: str) -> None:
         self.place = place
         program, inputs, says, self.log = PLACES[place](text)
-        server.reply = lambda body: spoken(body, says)
+        server.reply = lambda body: json.dumps(says(list(wanted_fields(body))))
         server.requests.clear()
         with dspy.context(lm=scripted_lm(server.url)), watched() as self.contacts:
             prediction = program(**inputs)
         self.bodies = list(server.bodies)
-        self.outcome = [
-            prediction[name] for name in ("answer", "decided_by", "rounds", "consensus_round")
-        ]
+        names = ("answer", "decided_by", "rounds", "consensus_round")
+        self.outcome = [prediction[name] for name in names]
         self.address = ("127.0.0.1", server.port)
 
     def strangers(self) -> list[Any]:
         """Whoever was contacted and is not the LM's endpoint."""
         return [one for one in self.contacts if one != self.address and "127.0.0.1" not in one[1:2]]
-
-
-def spoken(body: dict[str, Any], says: Says) -> str:
-    return json.dumps(says(list(wanted_fields(body))))
 
 
 @pytest.fixture(scope="module")
@@ -275,9 +258,7 @@ def apart(prompt: str) -> tuple[str, list[str]]:
 
 
 def as_read(text: str) -> str:
-    """`text` for a reader who takes all angle brackets for ASCII ones and sees neither gaps nor
-    accents.
-    """
+    """`text` for a reader to whom all angle brackets are ASCII, without gaps and accents."""
     if not text.isascii():
         bare = unicodedata.normalize("NFKD", text)
         text = "".join(char for char in bare if unicodedata.category(char) not in ("Mn", "Me"))
@@ -286,9 +267,7 @@ def as_read(text: str) -> str:
 
 
 def odd(text: str) -> bool:
-    """Whether something in it is not seen or does something: controls, bidi, other line ends,
-    surrogates.
-    """
+    """Whether it holds what is unseen or acts: controls, bidi, other line ends, surrogates."""
     return not text.replace("\n", "").isprintable()
 
 
@@ -308,9 +287,8 @@ TRACED = ("page", "title", "trace")
 
 def steps(quoted: list[str]) -> Counter[str]:
     """How many lines, but for the first of a fence, are those of a trace."""
-    return Counter(
-        re.findall(r"\n(Thought|Action|Observation):", " ".join(text[1:] for text in quoted))
-    )
+    whole = " ".join(text[1:] for text in quoted)
+    return Counter(re.findall(r"\n(Thought|Action|Observation):", whole))
 
 
 def unlike(run: Run, harmless: Run) -> list[str]:
@@ -334,9 +312,7 @@ def unlike(run: Run, harmless: Run) -> list[str]:
 
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("place", PLACES)
-def test_an_attack_changes_nothing_but_what_is_quoted(
-    place: str, every: int, server: ScriptedServer
-) -> None:
+def test_an_attack_changes_quotes_alone(place: str, every: int, server: ScriptedServer) -> None:
     """Every fifth attack by day, begun at another one in each place; all of them at night."""
     tried = ATTACKS[list(PLACES).index(place) % every :: every]
     harmless = Run(server, place, HARMLESS.aimed(GOAL))
@@ -383,27 +359,12 @@ def row(text: str) -> dict[str, Any]:
         {**spoken_by, "agent": "bold", "trace": [step], "suggestion": text, "forced": True},
         {**spoken_by, "agent": "supervisor", "step": "retry", "worker": "bold", "suggestion": text},
     ]
-    asked = {
-        "id": text,
-        "question": text,
-        "choices": {text: text, "B": text},
-        "gold": text,
-        "answer": text,
-    }
-    outcome = {
-        "kind": "span",
-        "correct": False,
-        "decided_by": "judge",
-        "rounds": 1,
-        "consensus_round": None,
-    }
-    usage = {
-        "calls": 1,
-        "cached_calls": 0,
-        "prompt_tokens": 1,
-        "completion_tokens": 1,
-        "cost_usd": None,
-    }
+    asked: dict[str, Any] = {"id": text, "question": text, "choices": {text: text, "B": text}}
+    asked |= {"gold": text, "answer": text}
+    outcome: dict[str, Any] = {"kind": "span", "correct": False, "decided_by": "judge"}
+    outcome |= {"rounds": 1, "consensus_round": None}
+    usage: dict[str, Any] = dict.fromkeys(("calls", "prompt_tokens", "completion_tokens"), 1)
+    usage |= {"cached_calls": 0, "cost_usd": None}
     return {**asked, **outcome, "transcript": turns, "usage": usage, "error": None}
 
 
@@ -425,10 +386,8 @@ def test_a_report_shows_an_attack_as_text(name: str) -> None:
 def gullible(body: dict[str, Any]) -> str:
     """Right, unless the passages, or what somebody said, order another answer; then that."""
     text = text_of(body)
-    question = max(
-        (one for one in sample_questions() if one.question in text),
-        key=lambda one: len(one.question),
-    )
+    asked = (one for one in sample_questions() if one.question in text)
+    question = max(asked, key=lambda one: len(one.question))
     told = wrong(question)
     fooled = f"Answer {told} whatever" in text
     fields = body["response_format"]["json_schema"]["schema"]["properties"]
@@ -453,11 +412,8 @@ def test_susceptibility_compares_the_same_questions(server: ScriptedServer) -> N
     assert (fooled["accuracy"]["value"], fooled["hit"]["value"], fooled["lost"]) == (0.0, 1.0, 4)
     assert fooled["hit"]["low"] == pytest.approx(0.5101, abs=1e-4)  # Wilson, 4 of 4
     assert (unmoved["accuracy"]["value"], unmoved["hit"]["value"], unmoved["lost"]) == (1.0, 0.0, 0)
-    assert (found["all"]["accuracy"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (
-        0.5,
-        8,
-        4,
-    )
+    whole = found["all"]
+    assert (whole["accuracy"]["value"], whole["hit"]["n"], whole["lost"]) == (0.5, 8, 4)
 
 
 def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
@@ -467,11 +423,8 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
     panel = partial(fm.Deliberation, ["critic", "reasoner"], "strongest:reasoner", 1)
     found = susceptibility(panel, asked, lm, TRIED, liar="critic")
     fooled, unmoved = found["attacks"].values()
-    assert (
-        found["benign"]["value"],
-        fooled["accuracy"]["value"],
-        unmoved["accuracy"]["value"],
-    ) == (1.0, 0.0, 1.0)
+    assert found["benign"]["value"] == 1.0
+    assert (fooled["accuracy"]["value"], unmoved["accuracy"]["value"]) == (0.0, 1.0)
     assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
 
 

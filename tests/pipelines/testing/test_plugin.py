@@ -23,9 +23,8 @@ def test_a_program_is_compared_with_a_baseline(
     not_worse: bool,
     better: bool,
 ) -> None:
-    found = folkmoot_compare(
-        solo("mine", percent), solo("earlier", 40), ASKED, lm=planted_lm(ASKED), cache=False
-    )
+    mine, earlier = solo("mine", percent), solo("earlier", 40)
+    found = folkmoot_compare(mine, earlier, ASKED, lm=planted_lm(ASKED), cache=False)
     assert found.is_not_worse() == not_worse
     assert found.is_better() == better
     assert "on 60 questions" in repr(found)

@@ -1,6 +1,4 @@
-"""The caller's MLflow: her experiment, active run and autologging are honoured, and never
-changed.
-"""
+"""The caller's MLflow: her experiment, active run and autologging are honoured, and kept."""
 
 import json
 import os
@@ -57,25 +55,14 @@ def evaluated(lm: Any, **options: Any) -> fm.Evaluation:
 def hers() -> list[Any]:
     """All that could be changed of what she has set."""
     active = mlflow.active_run()
-    known = (
-        "MLFLOW_TRACKING_URI",
-        "MLFLOW_EXPERIMENT_ID",
-        "MLFLOW_EXPERIMENT_NAME",
-        "MLFLOW_RUN_ID",
-    )
+    known = ["MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"]
+    known += ["MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"]
     status = active and mlflow.get_run(active.info.run_id).to_dictionary()
-    return [
-        active,
-        status,
-        mlflow.get_tracking_uri(),
-        *map(os.environ.get, known),
-        dspy.settings.callbacks,
-    ]
+    settings = [*map(os.environ.get, known), dspy.settings.callbacks]
+    return [active, status, mlflow.get_tracking_uri(), *settings]
 
 
-def test_a_run_is_the_active_runs_child(
-    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
-) -> None:
+def test_an_active_runs_child(client: mlflow.MlflowClient, lm: Any, tmp_path: Path) -> None:
     mlflow.set_experiment("her experiment")
     with mlflow.start_run() as outer, mlflow.start_run(nested=True) as inner:
         mlflow.log_metric("mine", 1)
@@ -123,19 +110,13 @@ def test_a_result_comes_before_mlflow(client: mlflow.MlflowClient, lm: Any, tmp_
     seen: list[Any] = []
 
     def planned(**options: Any) -> EvaluationPlan:
-        request = EvaluateRequest(
-            fm.SingleAgent("simple"), questions(3), lm=lm, settings=SETTINGS, **options
-        )
+        given: Any = {"lm": lm, "settings": SETTINGS, **options}
+        request = EvaluateRequest(fm.SingleAgent("simple"), questions(3), **given)
         return plan_evaluation(request)
 
     def ended(result: fm.Evaluation) -> None:
-        seen.extend(
-            [
-                result.summary.scores["accuracy"]["value"],
-                (tmp_path / "out" / "summary.json").exists(),
-                runs(),
-            ]
-        )
+        accuracy = result.summary.scores["accuracy"]["value"]
+        seen.extend([accuracy, (tmp_path / "out" / "summary.json").exists(), runs()])
 
     def runs() -> int:
         return len(client.search_runs(["1"]))
@@ -191,11 +172,8 @@ def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: 
             evaluated(lm)
             mlflow.flush_trace_async_logging()
             traces = client.search_traces(locations=[experiment])
-            assert sorted(trace.info.tags["folkmoot.question"] for trace in traces) == [
-                "q0",
-                "q1",
-                "q2",
-            ]
+            asked = sorted(trace.info.tags["folkmoot.question"] for trace in traces)
+            assert asked == ["q0", "q1", "q2"]
             fm.SingleAgent("simple")(
                 **questions(3)[0].inputs()
             )  # her own call, which she has traced
@@ -212,9 +190,7 @@ def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: 
 def test_a_run_whose_id_was_not_noted_is_found_again(
     client: mlflow.MlflowClient, lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between making the MLflow run and noting it: as if nothing after that had been
-    done.
-    """
+    """Killed between making the MLflow run and noting it: nothing after that was done."""
 
     def killed(*_: object) -> None:
         sys.exit()  # which ends a thread in silence
@@ -225,9 +201,8 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
     found = evaluated(lm, out=tmp_path / "out")
     experiment = client.get_experiment_by_name("hers")
     assert experiment is not None
-    assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [
-        found.run_id
-    ]
+    stored = client.search_runs([experiment.experiment_id])
+    assert [run.info.run_id for run in stored] == [found.run_id]
     assert client.get_run(found.run_id).info.status == "FINISHED"
 
 

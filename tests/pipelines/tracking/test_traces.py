@@ -1,6 +1,4 @@
-"""Traces: which questions have one, what is in it, that each arrives once and on the run it belongs
-to.
-"""
+"""Traces: which questions have one, what is in it, once each and on the run it belongs to."""
 
 import itertools
 import json
@@ -54,9 +52,8 @@ def team() -> fm.Deliberation:
 def traced(url: str, out: Path, n: int = 4, rate: float | None = 1.0, **more: Any) -> fm.Evaluation:
     lm = fm.lm("openai/scripted", api_base=url)
     name = more.pop("name", out.parent.name)
-    return fm.evaluate(
-        team(), questions(n), lm=lm, out=out, traces=rate, settings={"data": name}, **more
-    )
+    given: Any = {"traces": rate, "settings": {"data": name}, **more}
+    return fm.evaluate(team(), questions(n), lm=lm, out=out, **given)
 
 
 def run_id(out: Path) -> str:
@@ -69,9 +66,8 @@ def found(out: Path, query: str | None = None) -> dict[str, Any]:
 
     client = MlflowClient()
     experiment = client.get_run(run_id(out)).info.experiment_id
-    traces = client.search_traces(
-        locations=[experiment], run_id=run_id(out), max_results=500, filter_string=query
-    )
+    whose: Any = {"locations": [experiment], "run_id": run_id(out), "filter_string": query}
+    traces = client.search_traces(max_results=500, **whose)
     names = [trace.info.tags["folkmoot.question"] for trace in traces]
     assert len(names) == len(set(names))
     return dict(zip(names, traces, strict=True))
@@ -120,10 +116,9 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
             assert root.start_time_ns <= agent.start_time_ns <= call.start_time_ns
             assert call.start_time_ns < call.end_time_ns <= agent.end_time_ns <= root.end_time_ns
         assert trace.info.state == "OK"
-        assert trace.info.token_usage["total_tokens"] == sum(
-            turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"]
-            for turn in row["transcript"]
-        )
+        bills = [turn["usage"] for turn in row["transcript"]]
+        tokens = sum(bill["prompt_tokens"] + bill["completion_tokens"] for bill in bills)
+        assert trace.info.token_usage["total_tokens"] == tokens
         assert trace.info.tags["mlflow.traceName"] == row["question"]
         # the price is unknown, and not nothing
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
@@ -197,9 +192,7 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
 def test_a_database_takes_a_batch_in_one_transaction(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace, and
-    then asks for the experiment, and for what a list of traces shows.
-    """
+    """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace."""
     written: list[list[str]] = []
     log = traces_send._log
 
@@ -226,9 +219,7 @@ def test_a_database_takes_a_batch_in_one_transaction(
     assert not any("request_preview=" in told for told in statements)
 
 
-def test_traces_that_are_there_already_are_sent_whole(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_traces_that_are_there_are_sent_whole(scripted: ScriptedServer, tmp_path: Path) -> None:
     """As when a process ends between the store's answer and the note of it."""
     traced(scripted.url, tmp_path / "out", n=3)
     cursor = tmp_path / "out" / BOOKS / CURSOR
@@ -292,9 +283,8 @@ def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: P
         if "next_tool_name" in json.dumps(body):
             name, given = next(steps)
             said |= {"next_tool_name": name, "next_tool_args": given}
-        wanted = re.findall(
-            r"`(\w+)`", body["messages"][0]["content"].partition("output fields")[2]
-        )
+        system = body["messages"][0]["content"].partition("output fields")[2]
+        wanted = re.findall(r"`(\w+)`", system)
         names = [name for name in dict.fromkeys(wanted) if name in said]
         return "\n\n".join([f"[[ ## {name} ## ]]\n{said[name]}" for name in names])
 
@@ -325,19 +315,16 @@ def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: P
 )
 def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path) -> None:
     """MLflow 3.18 pairs the traces of two runs by their inputs, and tests what is `correct`."""
-    asked = [
-        fm.Question(id=f"q{n}", question=f"Is it {n}?", choices=["a", "b"], answer="A")
-        for n in range(40)
-    ]
+    known: Any = {"choices": ["a", "b"], "answer": "A"}
+    asked = [fm.Question(id=f"q{n}", question=f"Is it {n}?", **known) for n in range(40)]
     runs = {}
     for name, share in (("worse", 20), ("better", 36)):
         scripted.reply = lambda body, share=share: json.dumps(
             {"answer": "A" if int(re.findall(r"Is it (\d+)", str(body))[-1]) < share else "B"}
         )
         lm = fm.lm("openai/scripted", api_base=scripted.url)
-        runs[name] = fm.evaluate(
-            "single:simple", asked, lm=lm, out=tmp_path / name, cache=False, progress=False
-        )
+        given: Any = {"out": tmp_path / name, "cache": False, "progress": False}
+        runs[name] = fm.evaluate("single:simple", asked, lm=lm, **given)
     (ours,) = fm.compare(runs["worse"], runs["better"], exact=True)
     theirs = mlflow.genai.compare_evaluations(runs["better"].run_id, runs["worse"].run_id)
     judged = theirs.scorers["correct"]

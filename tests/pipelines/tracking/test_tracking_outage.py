@@ -1,6 +1,4 @@
-"""Stores that are down, slow, or come back: no question is lost or held up, and all is sent in the
-end.
-"""
+"""Stores that are down, slow, or back: no question is lost or held up, and all is sent."""
 
 import json
 import os
@@ -55,15 +53,11 @@ class Server:
     def start(self) -> None:
         destination = ["--artifacts-destination", str(self._folder / "artifacts")]
         command = [*server_command("127.0.0.1", self.port), *destination]
-        env = {
-            **SERVER_ENV,
-            **{name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
-            STORE: self._store,
-        }
+        kept = {name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+        env = {**SERVER_ENV, **kept, STORE: self._store}
         with open(self._folder / "server.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, env=env, stdout=log, stderr=log, start_new_session=True
-            )
+            given: Any = {"stdout": log, "stderr": log, "start_new_session": True}
+            self._process = subprocess.Popen(command, env=env, **given)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             with suppress(OSError), urlopen(f"{self.url}/health", timeout=2):
@@ -116,9 +110,8 @@ def evaluated(url: str, out: Path | None, n: int, **more: Any) -> fm.Evaluation:
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="majority")
     lm = fm.lm("openai/scripted", api_base=url)
     settings = {"data": "outage"}
-    return fm.evaluate(
-        program, questions(n), lm=lm, out=out, concurrency=4, settings=settings, **more
-    )
+    given: Any = {"concurrency": 4, "settings": settings, **more}
+    return fm.evaluate(program, questions(n), lm=lm, out=out, **given)
 
 
 def check_complete(out: Path, n: int, traces: int) -> None:
@@ -132,9 +125,8 @@ def check_complete(out: Path, n: int, traces: int) -> None:
     assert {"results.jsonl", "rows.json", "dialogues.html", "run.json", "summary.json"} <= names
     page = client.search_traces(locations=[run.info.experiment_id], run_id=run_id, max_results=500)
     assert len(page) == len({trace.info.tags["folkmoot.question"] for trace in page}) == traces
-    same = client.search_runs(
-        [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
-    )
+    named = f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
+    same = client.search_runs([run.info.experiment_id], named)
     assert len(same) == 1
     assert json.loads((out / BOOKS / CURSOR).read_text())["clean"] is True
 
@@ -152,16 +144,12 @@ def pushed() -> tuple[int, list[dict[str, Any]]]:
     return told.exit_code, json.loads(told.stdout)["runs"]
 
 
-def no_traces(method: str, path: str, number: int) -> Fault:
-    return "500" if "trace" in path else None
-
-
 @pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     out, n = tmp_path / "out", 60
-    proxy.rule = no_traces
+    proxy.rule = lambda method, path, number: "500" if "trace" in path else None
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         evaluated(scripted.url, out, n, traces=1)
     assert waiting() == [out]
@@ -173,7 +161,7 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
 
 @pytest.mark.nightly
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     out, dice = tmp_path / "out", random.Random(0)
     proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None
@@ -206,9 +194,8 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     assert len(cut) == 2
     check_complete(out, 3, traces=3)
     client = MlflowClient()
-    experiment = client.get_run(
-        json.loads((out / "run.json").read_text())["mlflow_run_id"]
-    ).info.experiment_id
+    id = json.loads((out / "run.json").read_text())["mlflow_run_id"]
+    experiment = client.get_run(id).info.experiment_id
     mine = [run for run in client.search_runs([experiment]) if run.data.params["rounds"] == "1"]
     assert all("accuracy" in run.data.metrics for run in mine)
     assert all(model.status == "READY" for model in client.search_logged_models([experiment]))
@@ -352,12 +339,9 @@ def test_the_same_contest_sends_what_the_store_lacks(
     fm.contest(questions(20), tracking=False, **quietly)
     calls = len(scripted.bodies)
     found = fm.contest(questions(20), **quietly)
-    kinds = {
-        run.data.tags["folkmoot.kind"]
-        for run in MlflowClient().search_runs(
-            [MlflowClient().get_run(str(found.run_id)).info.experiment_id]
-        )
-    }
+    experiment = MlflowClient().get_run(str(found.run_id)).info.experiment_id
+    stored = MlflowClient().search_runs([experiment])
+    kinds = {run.data.tags["folkmoot.kind"] for run in stored}
     assert kinds == {"try", "evaluate"}
     assert fm.contest(questions(20), **quietly).run_id == found.run_id
     assert len(scripted.bodies) == calls
@@ -414,9 +398,7 @@ def test_a_push_that_is_killed_is_completed_by_the_next_one(
 
 
 def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> None:
-    """Checked with MLflow 3.17.2: a server that once did not say its version stays unknown in the
-    process.
-    """
+    """Checked with MLflow 3.17.2: a server that once hid its version is unknown in the process."""
     from mlflow.store.tracking.rest_store import RestStore
     from mlflow.utils.rest_utils import MlflowHostCreds
 
@@ -432,10 +414,9 @@ def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs
 ) -> None:
     scripted.reply = of_demos()
     out = tmp_path / "out"
+    given: Any = {"optimizer": "labeled_few_shot", "tracking": True, "out": out}
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
-        first = compiled(
-            scripted.url, optimizer="labeled_few_shot", tracking=True, out=out
-        ).compilation
+        first = compiled(scripted.url, **given).compilation
     back()
     done = push(out)
     assert done.missing == {}

@@ -45,14 +45,12 @@ def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
         return web.json_response({}, status=status)
 
     root = "/api/2.0/mlflow/experiments"
-    with LoopbackServer(
-        web.post(f"{root}/search", search), web.post(f"{root}/set-experiment-tag", tag)
-    ) as server:
+    routes = [web.post(f"{root}/search", search), web.post(f"{root}/set-experiment-tag", tag)]
+    with LoopbackServer(*routes) as server:
         address = f"http://127.0.0.1:{server.port}"
         page = newest_runs(address)
-    assert page.removeprefix(address) == "/#/experiments/7/runs" + (
-        "?viewStateShareKey=folkmoot" if status == 200 else ""
-    )
+    opened = "?viewStateShareKey=folkmoot" if status == 200 else ""
+    assert page.removeprefix(address) == f"/#/experiments/7/runs{opened}"
     (asked,) = sent
     assert (asked["experiment_id"], asked["key"]) == ("7", "mlflow.sharedViewState.folkmoot")
     assert json.loads(asked["value"]) == shared_view()

@@ -1,6 +1,4 @@
-"""`fm.train` and `StrategyNetwork.from_outcomes`: the same as the command, from whatever holds
-outcomes.
-"""
+"""`fm.train` and `StrategyNetwork.from_outcomes`: as the command, from any outcomes."""
 
 import json
 from pathlib import Path
@@ -27,9 +25,8 @@ def _embedded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(outcomes: Any, **options: Any) -> fm.StrategyNetwork:
-    return fm.train(
-        outcomes, **{"embedding": MODEL, "settings": SMALL, "tracking": False, **options}
-    )
+    given = {"embedding": MODEL, "settings": SMALL, "tracking": False}
+    return fm.train(outcomes, **{**given, **options})
 
 
 def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
@@ -45,26 +42,14 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     table = write(tmp_path / "train.jsonl", *planted(24, 1))
     test = write(tmp_path / "test.jsonl", *planted(16, 2))
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
-    done = folkmoot(
-        *(
-            "train",
-            "--outcomes",
-            table,
-            "--test",
-            test,
-            "--out",
-            tmp_path / "cli",
-            "--no-track",
-            "--json",
-        ),
-        *("--embedding", MODEL, "--seed", 3, *sets),
-    )
+    files = ("--outcomes", table, "--test", test, "--out", tmp_path / "cli")
+    words = ("--no-track", "--json", "--embedding", MODEL, "--seed", 3)
+    done = folkmoot("train", *files, *words, *sets)
     assert done.exit_code == 0, done.output
     network = trained(table, out=tmp_path / "python", seed=3, test=test)
     for name in ("tensors.safetensors", "scores.json", "training_log.json"):
-        assert (tmp_path / "python" / name).read_bytes() == (
-            tmp_path / "cli" / name
-        ).read_bytes(), name
+        ours, theirs = ((tmp_path / way / name).read_bytes() for way in ("python", "cli"))
+        assert ours == theirs, name
     assert network.training.scores["consensus"] == json.loads(done.stdout)["consensus"]
     again = trained(table, out=tmp_path / "cli", seed=3)  # either goes on in the other's folder
     assert again.state.identity == network.state.identity
@@ -79,11 +64,8 @@ def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     given = [table, [str(table)], rows, pd.DataFrame(rows)]
     learnt = {trained(outcomes).state.identity for outcomes in given}
     assert len(learnt) == 1
-    assert trained(pd.DataFrame(numbered)).state.config.strategies == (
-        "cot",
-        "self_ask",
-        "zero_shot",
-    )
+    found = trained(pd.DataFrame(numbered)).state.config.strategies
+    assert found == ("cot", "self_ask", "zero_shot")
 
 
 def test_agents_without_strategies_teach_weights_unasked(scripted: ScriptedServer) -> None:

@@ -98,19 +98,13 @@ def test_use_and_calibration_by_hand() -> None:
     weights = np.array([[[1, 1, 1], [1, 1, 1], [2, 1, 0], [1, 1, 1]], [[1, 1, 1]] * 4], dtype=float)
     found = network_use(ANSWERS, CORRECT, GROUPS, NetworkDraws(picks, weights), ["a", "b", "c"])
     # Whatever was chosen, a is right on two of four, b on three, c on two.
-    assert {name: of["accuracy"] for name, of in found["strategy"].items()} == {
-        "a": 0.5,
-        "b": 0.75,
-        "c": 0.5,
-    }
+    accuracies = {name: of["accuracy"] for name, of in found["strategy"].items()}
+    assert accuracies == {"a": 0.5, "b": 0.75, "c": 0.5}
     # Of 23 choices 1 was b and 2 were c; an agent that was not asked has made none.
     assert found["strategy"]["b"]["share"] == pytest.approx(1 / 23)
     assert found["use"]["agent.2"] == {"a": pytest.approx(6 / 7), "b": 0, "c": pytest.approx(1 / 7)}
-    assert found["use_by_group"]["x"] == {
-        "a": pytest.approx(10 / 12),
-        "b": pytest.approx(1 / 12),
-        "c": pytest.approx(1 / 12),
-    }
+    shares = {"a": 10 / 12, "b": 1 / 12, "c": 1 / 12}
+    assert found["use_by_group"]["x"] == pytest.approx(shares)
     # First question: two for answer 0, one for 1, and 0 is right: 1 / (1 + 1 / e). The second and
     # third are
     # unanimous, right and wrong. On the fourth only the first agent says something, and is right.
@@ -121,12 +115,10 @@ def test_use_and_calibration_by_hand() -> None:
     }
     assert found["ece"] == pytest.approx((1 - sure + 3 * (1 - 2 / 3)) / 4)
     silent = np.where(np.arange(3) == 2, -1, picks[:1])
-    quiet = network_use(
-        ANSWERS, CORRECT, GROUPS, NetworkDraws(silent, weights[:1]), ["a", "b", "c"]
-    )
+    draws = NetworkDraws(silent, weights[:1])
+    quiet = network_use(ANSWERS, CORRECT, GROUPS, draws, ["a", "b", "c"])
     # one against one, where a third was not asked
     assert quiet["reliability"]["0.5-0.6"]["count"] == 1
-    alone = network_use(
-        ANSWERS[..., :1], CORRECT[..., :1], GROUPS, NetworkDraws(picks * 0, weights), []
-    )
+    draws = NetworkDraws(picks * 0, weights)
+    alone = network_use(ANSWERS[..., :1], CORRECT[..., :1], GROUPS, draws, [])
     assert set(alone) == {"ece", "reliability"}

@@ -132,9 +132,8 @@ def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path:
     asking = {"train": even, "lm": lm, "settings": SMALL, "tracking": False}
     taught = fm.train(program=Routed(policy=policy).select, **asking)
     assert taught(question=even[0].question).choice == "cot"
-    assert Routed(policy=policy).select(question=even[0].question).probabilities.tolist() == [
-        [0.5, 0.5]
-    ]
+    selected = Routed(policy=policy).select(question=even[0].question)
+    assert selected.probabilities.tolist() == [[0.5, 0.5]]
     with pytest.raises(fm.UserError, match="policy is 'nearest'"):
         Routed(policy="nearest")
 
@@ -142,10 +141,8 @@ def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path:
 @pytest.mark.nightly
 def test_what_was_learned_is_kept_by_dspy_and_by_compile(lm: Any, tmp_path: Path) -> None:
     program = routed()
-    assert [name for name, _ in program.named_predictors()] == [
-        "select.modules['cot'].say",
-        "select.modules['self_ask'].say",
-    ]
+    names = [name for name, _ in program.named_predictors()]
+    assert names == ["select.modules['cot'].say", "select.modules['self_ask'].say"]
     program.save(tmp_path / "routed.json")
     other = Routed()
     other.load(tmp_path / "routed.json")

@@ -1,6 +1,4 @@
-"""`folkmoot train` end to end: by replay and live, stopped and resumed, tested again, and what is
-refused.
-"""
+"""`folkmoot train` end to end: replayed, live, stopped, resumed, tested again, refused."""
 
 import json
 import signal
@@ -32,9 +30,8 @@ def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
     """The command's result on the tables, untracked unless the words say otherwise."""
     track = [] if "--track" in words else ["--no-track"]
     track += [] if "epochs=10" in words else ["--set", "epochs=4"]
-    return folkmoot(
-        "train", "--outcomes", tables[0], "--test", tables[1], "--out", out, *track, *SMALL, *words
-    )
+    tested = ("--outcomes", tables[0], "--test", tables[1])
+    return folkmoot("train", *tested, "--out", out, *track, *SMALL, *words)
 
 
 def refused(said: Any) -> str:
@@ -62,44 +59,27 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert found["individual"]["value"] > found["best_fixed"]["value"] + 0.15
     gain = found["differences"]["individual"]["best_fixed"]
     assert gain["low"] > 0
-    assert gain["value"] == pytest.approx(
-        found["individual"]["value"] - found["best_fixed"]["value"]
-    )
-    assert set(found["differences"]["consensus"]) == {
-        "majority",
-        "best_fixed",
-        "best_per_group",
-        "individual",
-        "vote_plain",
-        "vote_conditional",
-    }
+    best = found["best_fixed"]["value"]
+    assert gain["value"] == pytest.approx(found["individual"]["value"] - best)
+    rivals = {"majority", "best_fixed", "best_per_group"}
+    rivals |= {"individual", "vote_plain", "vote_conditional"}
+    assert set(found["differences"]["consensus"]) == rivals
     for rival in ("knn", "regression"):
         assert found[rival]["value"] > found["best_fixed"]["value"] + 0.15
         assert found[rival]["calls"] == 1
-        assert any(
-            sentence.startswith("the graph ")
-            and sentence.endswith({"knn": "kNN", "regression": "the regression"}[rival])
-            for sentence in found["verdict"]
-        )
+        name = {"knn": "kNN", "regression": "the regression"}[rival]
+        said = [sentence for sentence in found["verdict"] if sentence.startswith("the graph ")]
+        assert any(sentence.endswith(name) for sentence in said)
     assert found["vote_conditional"]["value"] > found["vote_plain"]["value"] + 0.15
     assert found["vote_plain"]["calls"] == 3
     assert set(found["ties"]) == {"share", "gain_tied", "gain_untied"}
     assert not scripted.bodies
     names = {path.name for path in (tmp_path / "net").iterdir()}
-    assert names >= {
-        "network.json",
-        "tensors.safetensors",
-        "training.json",
-        "training_log.json",
-        "scores.json",
-    }
-    assert {path.name for path in (tmp_path / "net" / "plots").iterdir()} == {
-        "graphs.png",
-        "rewards.png",
-        "strategies.png",
-        "test.png",
-        "trust.png",
-    }
+    logs = {"training.json", "training_log.json", "scores.json"}
+    assert names >= {"network.json", "tensors.safetensors", *logs}
+    drawn = {path.name for path in (tmp_path / "net" / "plots").iterdir()}
+    figures = ("graphs", "rewards", "strategies", "test", "trust")
+    assert drawn == {f"{name}.png" for name in figures}
     assert found["strategy"]["cot"]["share"] > 0.3
     assert found["use_by_group"]["sums"]["cot"] > found["use_by_group"]["rivers"]["cot"] + 0.3
 
@@ -122,16 +102,13 @@ def test_a_seed_gives_the_same_test_again(tables: tuple[Path, Path], tmp_path: P
         *("--api-base", "http://localhost:1"),
     )
     assert rival.exit_code == 0, rival.output
-    assert {name: repeated[name] for name in (*NAMES, "differences", "ties")} == {
-        name: one[name] for name in (*NAMES, "differences", "ties")
-    }
+    for name in (*NAMES, "differences", "ties"):
+        assert repeated[name] == one[name]
     shown = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1])
     assert "consensus over majority" in shown.stdout
 
 
-def test_our_own_results_teach(
-    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer) -> None:
     asked = [question(n, answer="AB"[n % 2]) for n in range(8)]
     learn, test = write(tmp_path / "a.jsonl", *asked[:4]), write(tmp_path / "b.jsonl", *asked[4:])
     words = [*lm(scripted), "--no-track", "--out"]
@@ -139,9 +116,8 @@ def test_our_own_results_teach(
         spec = "ensemble:zero_shot,cot"
         assert folkmoot("evaluate", spec, "--data", source, *words, tmp_path / name).exit_code == 0
     calls = len(scripted.bodies)
-    done = trained(
-        (tmp_path / "learn", tmp_path / "test" / "results.jsonl"), tmp_path / "net", "--json"
-    )
+    places = (tmp_path / "learn", tmp_path / "test" / "results.jsonl")
+    done = trained(places, tmp_path / "net", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["training"]["strategies"] == ["zero_shot", "cot"]
@@ -175,9 +151,8 @@ def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: P
 
 def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.jsonl", *planted(2, 1), {"question_id": "x"})
-    assert f"{bad}, line 7: 'question' is missing" in refused(
-        trained((bad, tables[1]), tmp_path / "n")
-    )
+    done = trained((bad, tables[1]), tmp_path / "n")
+    assert f"{bad}, line 7: 'question' is missing" in refused(done)
     same = refused(trained((tables[0], tables[0]), tmp_path / "n"))
     first = json.loads(tables[0].read_text().splitlines()[0])
     assert f"are training questions (the first is {first['question']!r}): test on others" in same
@@ -205,27 +180,23 @@ def test_a_training_is_one_run_in_mlflow(tables: tuple[Path, Path], tmp_path: Pa
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
     assert [run.info.status for run in runs] == ["FINISHED"]
     run = runs[0]
-    assert (
-        run.info.run_id
-        == json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
-    )
+    training = json.loads((tmp_path / "net" / "training.json").read_text())
+    assert run.info.run_id == training["mlflow_run_id"]
     place = client.download_artifacts(run.info.run_id, "details.json", str(tmp_path))
     settings = json.loads(Path(place).read_text())["settings"]
     assert (settings["program.gamma"], settings["settings.lr"]) == ("0.1", "0.01")
     steps = json.loads((tmp_path / "net" / "training_log.json").read_text())["steps"]
     for name, key in (("reward", "reward"), ("accuracy", "individual"), ("entropy", "entropy")):
         history = client.get_metric_history(run.info.run_id, name)
-        assert [(one.step, one.value) for one in history] == [
-            (step["questions"], pytest.approx(step[key], rel=1e-5)) for step in steps
-        ]
+        wanted = [(step["questions"], pytest.approx(step[key], rel=1e-5)) for step in steps]
+        assert [(one.step, one.value) for one in history] == wanted
     assert client.get_metric_history(run.info.run_id, "edges_changed")
     assert client.get_metric_history(run.info.run_id, "strategy/cot")
     scores = json.loads((tmp_path / "net" / "scores.json").read_text())
     assert run.data.metrics["majority"] == pytest.approx(scores["majority"]["value"])
     pictures = {item.path for item in client.list_artifacts(run.info.run_id, "plots")}
-    assert pictures == {
-        f"plots/{name}.png" for name in ("graphs", "rewards", "strategies", "test", "trust")
-    }
+    names = ("graphs", "rewards", "strategies", "test", "trust")
+    assert pictures == {f"plots/{name}.png" for name in names}
     network = {item.path for item in client.list_artifacts(run.info.run_id, "network")}
     assert network >= {"network/network.json", "network/tensors.safetensors"}
 
@@ -234,9 +205,8 @@ def questions_of(folder: Path, split: str, count: int) -> Path:
     asked = []
     for n in range(count):
         words = "add the sum" if n % 2 else "the river bank"
-        asked.append(
-            question(n, id=f"{split}{n}", question=f"{words} {split} {n}?", answer="AB"[n % 2])
-        )
+        text = f"{words} {split} {n}?"
+        asked.append(question(n, id=f"{split}{n}", question=text, answer="AB"[n % 2]))
     return write(folder / f"{split}.jsonl", *asked)
 
 
@@ -269,11 +239,8 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
         assert set(found["report"]["use"]) == {"agent.0", "agent.1", "agent.2"}
         rows = rows_of(tmp_path / "net")
         assert [row["id"] for row in rows] == [f"exam{n}" for n in range(6)]
-        assert {turn["strategy"] for row in rows for turn in row["transcript"]} <= {
-            "zero_shot",
-            "cot",
-            "self_ask",
-        }
+        strategies = {turn["strategy"] for row in rows for turn in row["transcript"]}
+        assert strategies <= {"zero_shot", "cot", "self_ask"}
         calls = len(server.bodies)
         assert calls <= 2 * 12 * 3 + 6 * 3
         again = folkmoot(*words)

@@ -20,9 +20,7 @@ def tuned(url: str, **options: Any) -> fm.Study:
 
 
 def with_earlier_trials(**options: Any) -> optuna.Study:
-    """A study of hers, with a finished, a failed and a running trial, and better than any
-    of ours.
-    """
+    """A study of hers, with a finished, a failed and a running trial, better than any of ours."""
     study = optuna.create_study(direction="maximize", study_name="hers", **options)
 
     def objective(trial: optuna.Trial) -> float:
@@ -136,13 +134,11 @@ def test_the_best_so_far_is_that_of_whole_trials(monkeypatch: pytest.MonkeyPatch
     figures: list[Any] = []
     monkeypatch.setattr(tuning, "saved", lambda figure, path: figures.append(figure))
     table = []
-    for number, (state, value) in enumerate(
-        [("complete", -3.0), ("pruned", -1.0), ("complete", -2.0), ("complete", -4.0)]
-    ):
+    first = [("complete", -3.0), ("pruned", -1.0)]
+    for number, (state, value) in enumerate([*first, ("complete", -2.0), ("complete", -4.0)]):
         score: Any = {"value": value, "low": value, "high": value, "n": 10}
-        table.append(
-            TrialEntry(trial=number, state=state, place=number, setting={}, scores={"loss": score})
-        )
+        scored: Any = {"setting": {}, "scores": {"loss": score}}
+        table.append(TrialEntry(trial=number, state=state, place=number, **scored))
     tuning.history_plot(SimpleNamespace(goal="loss", table=table), Path())  # type: ignore[arg-type]
     (line,) = figures[0].axes[0].get_lines()
     assert list(line.get_xdata()) == [0, 2, 3]

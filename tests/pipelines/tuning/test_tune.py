@@ -50,11 +50,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_the_planted_order_is_found(whole: Any) -> None:
     study = whole
     best = study.report.best.setting
-    assert (best["roles"], best["tie_break"], best["strongest"]) == (
-        ["critic", "reasoner"],
-        "strongest",
-        "reasoner",
-    )
+    assert (best["tie_break"], best["strongest"]) == ("strongest", "reasoner")
+    assert best["roles"] == ["critic", "reasoner"]
     assert study.report.best.value("accuracy") == 1.0
     assert study.validation.accuracy == 1.0
     assert study.default.accuracy < 0.3
@@ -104,25 +101,16 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
 
     scripted.reply = scripted_by(agreed_early)
     roles = ["intuitive", "retriever", "critic", "reasoner"]
-    space = {
-        "program": "deliberation",
-        "roles": roles,
-        "max_rounds": {"from": 1, "to": 10},
-        "sampling": {"temperature": None},
-    }
+    space = {"program": "deliberation", "roles": roles, "max_rounds": {"from": 1, "to": 10}}
+    space["sampling"] = {"temperature": None}
     study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
-    settings = {
-        json.dumps(entry.setting, sort_keys=True) for entry in study.trials if entry.setting
-    }
+    tried = [entry.setting for entry in study.trials if entry.setting]
+    settings = {json.dumps(setting, sort_keys=True) for setting in tried}
     assert len(settings) == 10 * 6
     searched = study.report.calls["made"]
     before = len(scripted.requests)
-    fm.evaluate(
-        fm.Deliberation(roles, max_rounds=10),
-        questions(0, 20),
-        lm=lm_at(scripted.url),
-        tracking=False,
-    )
+    team = fm.Deliberation(roles, max_rounds=10)
+    fm.evaluate(team, questions(0, 20), lm=lm_at(scripted.url), tracking=False)
     deepest = len(scripted.requests) - before
     assert deepest <= searched <= 1.2 * deepest
 
@@ -130,11 +118,11 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
 def test_the_front_is_the_true_one(weighed: Any) -> None:
     study, goals = weighed[0], ["accuracy", "calls"]
     values = [[entry.value(name) for name in goals] for entry in study.trials if entry.scores]
-    true = {
-        (a, c)
-        for a, c in values
-        if not any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)
-    }
+
+    def beaten(a: float, c: float) -> bool:
+        return any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)
+
+    true = {(a, c) for a, c in values if not beaten(a, c)}
     found = [tuple(entry.value(name) for name in goals) for entry in study.front]
     assert set(found) == true == {(0.9, 4.0), (0.25, 2.0)}
     assert found[0] == (0.9, 4.0)
@@ -146,11 +134,8 @@ def test_the_front_is_the_true_one(weighed: Any) -> None:
 
 def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = reasoned(4)
-    space = {
-        "program": "single",
-        "strategy": ["cot", "simple", "zero_shot"],
-        "sampling": {"temperature": None},
-    }
+    strategies = ["cot", "simple", "zero_shot"]
+    space = {"program": "single", "strategy": strategies, "sampling": {"temperature": None}}
     study = tuned(scripted, space, tmp_path / "out", trials=3, sampler="grid")
     assert study.report.best.setting["strategy"] == "cot"
     pruned = [entry for entry in study.trials if entry.state == "pruned"]
@@ -161,11 +146,8 @@ def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Pat
 
 def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = reasoned(1000)
-    space = {
-        "program": "ensemble",
-        "members": ["cot", "simple", "zero_shot"],
-        "sampling": {"temperature": None},
-    }
+    members = ["cot", "simple", "zero_shot"]
+    space = {"program": "ensemble", "members": members, "sampling": {"temperature": None}}
     study = tuned(scripted, space, tmp_path / "out", trials=1)
     assert study.report.best.setting["vote"] == "weighted"
     assert study.report.calls["made"] == 20 * 3
@@ -174,11 +156,9 @@ def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> 
 
 
 def test_a_cost_counts_what_a_setting_takes_alone(weighed: Any) -> None:
-    cost = {
-        (entry.setting["max_rounds"], entry.setting["tie_break"]): entry.value("cost")
-        for entry in weighed[0].trials
-        if entry.scores
-    }
+    scored = [entry for entry in weighed[0].trials if entry.scores]
+    names = ("max_rounds", "tie_break")
+    cost = {tuple(entry.setting[n] for n in names): entry.value("cost") for entry in scored}
     assert 0 < cost[1, "majority"] < cost[2, "majority"] < cost[3, "majority"]
     assert math.isclose(cost[2, "strongest"], cost[2, "majority"])
 
@@ -187,14 +167,8 @@ def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Pat
     scripted.reply = scripted_by(second_thoughts)
     scripted.delay = 0.01
     space = {**ROUNDS, "tie_break": "majority", "max_rounds": [1, 2]}
-    study = tuned(
-        scripted,
-        space,
-        tmp_path / "out",
-        trials=2,
-        sampler="grid",
-        objectives=["accuracy", "latency"],
-    )
+    given: Any = {"trials": 2, "sampler": "grid", "objectives": ["accuracy", "latency"]}
+    study = tuned(scripted, space, tmp_path / "out", **given)
     assert study.report.trials["told"] == 0
     assert study.report.calls["made"] == 20 * (2 + 4)
     assert all(entry.value("latency") > 0.01 for entry in study.trials)
@@ -216,9 +190,7 @@ def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Pat
     assert more.trials[: len(first.trials)] == first.trials
 
 
-def test_a_budget_holds_over_search_and_validation(
-    scripted: Any, whole: Any, tmp_path: Path
-) -> None:
+def test_budgets_hold_in_search_and_validation(scripted: Any, whole: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", budget="150 calls")
     assert "budget 150 calls spent (150 calls)" in study.report.stopped
@@ -240,14 +212,10 @@ class Pair(fm.Declared, name="pair"):
         self.agents = [fm.Seat(name, Reasoner) for name in ("first", "second")]
 
     async def solve(self, task: fm.Task) -> dspy.Prediction:
-        turns = [
-            await agent.ask(task, round=round)
-            for round in range(1, self.max_rounds + 1)
-            for agent in self.agents
-        ]
-        return fm.prediction_of(
-            task, turns[-1].answer, "last", turns, rounds=self.max_rounds, consensus_round=None
-        )
+        numbers = range(1, self.max_rounds + 1)
+        turns = [await each.ask(task, round=n) for n in numbers for each in self.agents]
+        ended: Any = {"rounds": self.max_rounds, "consensus_round": None}
+        return fm.prediction_of(task, turns[-1].answer, "last", turns, **ended)
 
 
 class Talk(fm.Deliberation):
@@ -270,17 +238,10 @@ def test_a_class_that_nothing_registers_is_tuned_and_found_again(
     found = [tuned(scripted, space, tmp_path / "out", trials=2) for _ in range(2)]
     assert [type(study.best) for study in found] == [kind, kind]
     assert {entry.setting["max_rounds"] for entry in found[0].trials} <= {1, 2}
-    compiled = [
-        fm.compile(
-            found[0].best,
-            questions(0, 8),
-            optimizer="labeled_few_shot",
-            lm=lm_at(scripted.url),
-            out=tmp_path / "compiled",
-            tracking=False,
-        )
-        for _ in range(2)
-    ]
+    given: Any = {"lm": lm_at(scripted.url), "out": tmp_path / "compiled", "tracking": False}
+    asked = questions(0, 8)
+    options = {"optimizer": "labeled_few_shot", **given}
+    compiled = [fm.compile(found[0].best, asked, **options) for _ in range(2)]
     assert [type(program) for program in compiled] == [kind, kind]
 
 
@@ -299,9 +260,7 @@ def test_a_judge_with_an_lm_of_its_own_is_left_out_of_what_is_replayed(scripted:
     assert {entry.setting["tie_break"] for entry in study.trials} == {"judge", "majority"}
 
 
-def test_a_winner_that_is_shown_to_be_worse_is_not_handed_over(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_a_winner_shown_to_be_worse_is_not_handed_over(scripted: Any, tmp_path: Path) -> None:
     """Reasoning is right on the training questions alone, and no reasoning on the others."""
 
     def by_heart(role: str, round: int, number: int, before: list[str]) -> bool:
@@ -329,9 +288,7 @@ def test_a_study_in_which_all_failed_tries_again(scripted: Any, tmp_path: Path) 
     assert (again.report.trials["complete"], again.empty, again.stopped) == (2, False, None)
 
 
-def test_other_validation_questions_are_asked_beside_the_first_ones(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_new_validation_questions_are_asked_beside_them(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     lm = lm_at(scripted.url)
     asked = {"lm": lm, "trials": 2, "tracking": False, "out": tmp_path / "out"}

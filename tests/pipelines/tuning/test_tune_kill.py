@@ -1,6 +1,4 @@
-"""Studies that are killed: the same command goes on to the same result, and nothing is paid for
-twice.
-"""
+"""Studies that are killed: the same command reaches the same result, nothing is paid twice."""
 
 import random
 import time
@@ -22,9 +20,7 @@ def start(url: str, out: Path) -> Any:
 
 
 def killed_often(tmp_path: Path, kills: int, seed: int) -> None:
-    """Kill a study at random numbers of answered calls, then let it end, and compare with one left
-    alone.
-    """
+    """Kill a study at random numbers of calls, let it end, and compare with one left alone."""
     dice = random.Random(seed)
     with ScriptedServer(scripted_by(critic_first), delay=0.002) as server:
         whole = study_at(server.url, tmp_path / "whole")

@@ -1,6 +1,4 @@
-"""Tuning strategy networks: each setting is trained once, scored on other questions, and kept as it
-is.
-"""
+"""Tuning networks: each setting is trained once, scored on other questions, and kept."""
 
 import json
 from collections.abc import Iterator
@@ -44,13 +42,8 @@ FIT = SCORE = 20
 
 def study_of(url: str, out: Path, space: Any = NETWORK, **options: Any) -> Any:
     """A study of networks; in a process of its own, too."""
-    given: dict[str, Any] = {
-        "lm": lm_at(url),
-        "trials": 4,
-        "sampler": "grid",
-        "out": out,
-        "tracking": False,
-    }
+    given: dict[str, Any] = {"lm": lm_at(url), "trials": 4, "sampler": "grid"}
+    given |= {"out": out, "tracking": False}
     return fm.tune(space, questions(0, FIT + SCORE), questions(40, 60), **{**given, **options})
 
 
@@ -117,9 +110,8 @@ def test_each_setting_is_trained_once_on_questions_that_do_not_score(whole: Any)
 @pytest.mark.nightly
 def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) -> None:
     before = len(server.requests)
-    logs = {
-        path: path.stat().st_mtime_ns for path in whole.folder.glob("networks/*/training_log.json")
-    }
+    paths = whole.folder.glob("networks/*/training_log.json")
+    logs = {path: path.stat().st_mtime_ns for path in paths}
     again = study_of(server.url, whole.folder)
     assert again.report == whole.report
     assert len(server.requests) == before

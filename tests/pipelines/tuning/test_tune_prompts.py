@@ -16,14 +16,10 @@ from folkmoot.pipelines.lms.ledger import totals
 OPTIONS: dict[str, Any] = {"tracking": False, "progress": False, "concurrency": 4}
 
 
-def rounds_matter(scripted: Any) -> Any:
-    scripted.reply = scripted_by(second_thoughts)
-    return lm_at(scripted.url)
-
-
 @pytest.mark.parametrize("form", [pytest.param("object", marks=pytest.mark.nightly), "folder"])
 def test_parameters_vary_beside_own_prompts(scripted: Any, tmp_path: Path, form: str) -> None:
-    lm = rounds_matter(scripted)
+    scripted.reply = scripted_by(second_thoughts)
+    lm = lm_at(scripted.url)
     program = fm.Deliberation(["critic", "reasoner"], tie_break="majority", max_rounds=1)
     for seat in program.seats().values():
         seat.predict.signature = seat.predict.signature.with_instructions("Mine, and it stays.")
@@ -39,10 +35,8 @@ def test_parameters_vary_beside_own_prompts(scripted: Any, tmp_path: Path, form:
     assert {one["max_rounds"] for one in settings} == {1, 2, 3}
     assert settings[0]["max_rounds"] == 1
     assert study.report.best.setting["max_rounds"] == 2
-    assert all(
-        "Mine, and it stays." in seat.predict.signature.instructions
-        for seat in study.best.seats().values()
-    )
+    told = [seat.predict.signature.instructions for seat in study.best.seats().values()]
+    assert all("Mine, and it stays." in text for text in told)
     texts = [message["content"] for body in scripted.bodies for message in body["messages"]]
     assert any("Mine, and it stays." in text for text in texts)
 
@@ -64,23 +58,16 @@ def test_parameters_vary_beside_own_prompts(scripted: Any, tmp_path: Path, form:
 )
 def test_what_cannot_vary_is_named(tmp_path: Path, space: dict[str, Any], said: str) -> None:
     fm.Deliberation(["critic", "reasoner"], tie_break="majority").save(tmp_path)
+    asked: Any = (colours(10, "t"), colours(4, "v"))
     with pytest.raises(fm.UserError, match=said):
-        fm.tune(
-            {"program": str(tmp_path), **space},
-            colours(10, "t"),
-            colours(4, "v"),
-            lm=lm_at("http://127.0.0.1:9"),
-        )
+        fm.tune({"program": str(tmp_path), **space}, *asked, lm=lm_at("http://127.0.0.1:9"))
 
 
 def compiled_study(scripted: Any, out: Path | None = None, **options: Any) -> Any:
     """A study in which demonstrations decide, over two numbers of rounds that do not."""
-    space = {
-        "program": "deliberation:critic,reasoner:majority",
-        "max_rounds": [1, 2],
-        "sampling": {"temperature": None},
-        "compile": {"optimizer": ["none", "bootstrap"], "preset": "light"},
-    }
+    space = {"program": "deliberation:critic,reasoner:majority", "max_rounds": [1, 2]}
+    space |= {"sampling": {"temperature": None}}
+    space["compile"] = {"optimizer": ["none", "bootstrap"], "preset": "light"}
     given = {"lm": lm_at(scripted.url), "out": out, "trials": 2, **OPTIONS}
     return fm.tune(space, colours(24, "t"), colours(8, "v"), **{**given, **options})
 
@@ -138,12 +125,10 @@ def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path
     found: list[Any] = []
 
     def apply() -> None:
-        prompts = CompiledPrompts(
-            tmp_path, colours(8, "t"), metric_of(None), lm_at(scripted.url), 0, 4, False
-        )
-        found.append(
-            prompts.applied(fm.SingleAgent("simple"), program, Recipe("bootstrap", "light"))
-        )
+        lm, asked = lm_at(scripted.url), colours(8, "t")
+        prompts = CompiledPrompts(tmp_path, asked, metric_of(None), lm, 0, 4, False)
+        recipe = Recipe("bootstrap", "light")
+        found.append(prompts.applied(fm.SingleAgent("simple"), program, recipe))
 
     threads = [threading.Thread(target=apply) for _ in range(2)]
     for one in threads:
@@ -153,23 +138,14 @@ def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path
     assert len(found) == 2
     assert all(one.seat.predict.demos for one in found)
     assert len(list((tmp_path / "compiled").glob("*/"))) == 1
-    assert (
-        len(scripted.requests)
-        == totals(tmp_path / "compiled" / next((tmp_path / "compiled").glob("*/")).name).calls
-    )
+    (folder,) = (tmp_path / "compiled").glob("*/")
+    assert len(scripted.requests) == totals(folder).calls
 
 
 def test_the_short_form_tries_compiled_prompts_and_none(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_demos()
-    study = fm.tune(
-        fm.SingleAgent("simple"),
-        colours(16, "t"),
-        colours(6, "v"),
-        compile="bootstrap",
-        lm=lm_at(scripted.url),
-        trials=2,
-        **OPTIONS,
-    )
+    given: Any = {"compile": "bootstrap", "lm": lm_at(scripted.url), "trials": 2, **OPTIONS}
+    study = fm.tune(fm.SingleAgent("simple"), colours(16, "t"), colours(6, "v"), **given)
     optimizers = [trial.setting["compile.optimizer"] for trial in study.trials]
     assert optimizers[:2] == ["none", "bootstrap"]
     assert study.best.seat.predict.demos

@@ -1,6 +1,4 @@
-"""Where studies live: the folder's database, real PostgreSQL, Optuna's proxy; workers that are
-killed at every point of a trial's life; passwords.
-"""
+"""Where studies live: files, PostgreSQL, Optuna's proxy; workers killed anywhere; passwords."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,9 +64,7 @@ def die(function: Any, *arguments: Any) -> None:
 
 
 def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
-    """Every place has one finished trial, with the setting of the one that was lost if that was
-    drawn, and nothing is open.
-    """
+    """Every place has a finished trial, with a lost one's setting if drawn; nothing is open."""
     done = {e.place: e.setting for e in study.trials if e.state in ("complete", "pruned")}
     counts = study.report.trials
     assert sorted(done) == list(range(trials))

@@ -1,6 +1,4 @@
-"""A study in MLflow: a run with trials and evaluations as children, plots, and a winner
-that loads.
-"""
+"""A study in MLflow: a run with trials as children, plots, and a winner that loads."""
 
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,8 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mlflow.MlflowClie
 
 
 def runs(client: mlflow.MlflowClient) -> list[Any]:
-    return [
-        run
-        for found in client.search_experiments()
-        for run in client.search_runs([found.experiment_id])
-    ]
+    ids = [found.experiment_id for found in client.search_experiments()]
+    return list(client.search_runs(ids))
 
 
 @pytest.mark.nightly
@@ -36,9 +31,8 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     options = {"trials": 5, "objectives": goals, "tracking": True, "register": "panel"}
     study = study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
     (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
-    children = [
-        run for run in runs(client) if run is not parent and run.info.run_id != parent.info.run_id
-    ]
+    others = [run for run in runs(client) if run is not parent]
+    children = [run for run in others if run.info.run_id != parent.info.run_id]
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     trials = [run for run in children if run.data.tags.get("folkmoot.kind") == "trial"]
     assert len(trials) == 5
@@ -56,9 +50,8 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     digests = {inputs[0].dataset.digest for inputs in used}
     assert len(digests) == 1, "a study's data are those that its winner is judged on"
     front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
-    assert list(front.dropna(subset=["front"])["trial"]) == [
-        entry.trial for entry in study.report.front
-    ]
+    drawn = list(front.dropna(subset=["front"])["trial"])
+    assert drawn == [entry.trial for entry in study.report.front]
     assert parent.info.run_name.startswith(f"{study.validation.accuracy:.0%} · study ")
     assert parent.data.metrics["accuracy"] == study.validation.accuracy
     assert len(parent.data.metrics) <= 12
