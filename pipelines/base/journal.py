@@ -24,19 +24,16 @@ from ...modules.base.files import (
     write_whole,
 )
 
-SORTED = orjson.OPT_SORT_KEYS
 
-
-def to_json(value: object, option: int = 0) -> bytes:
+def to_json(value: object) -> bytes:
     """UTF-8 without line ends; lone halves of surrogate pairs, which UTF-8 lacks, as escapes.
-    `SORTED` gives equal objects one text.
 
     Raises TypeError for what JSON cannot hold.
     """
     try:
-        return orjson.dumps(value, None, option)
+        return orjson.dumps(value)
     except TypeError:  # also for surrogates, and for whole numbers beyond 64 bits
-        return json.dumps(value, sort_keys=option == SORTED).encode()
+        return json.dumps(value).encode()
 
 
 def from_json(text: str | bytes) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import math
 import re
@@ -40,7 +41,7 @@ from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import finishing, on_shared_loop, run_sync
 from ..base.budget import POLL_SECONDS, BudgetSpent
-from ..base.journal import SORTED, to_json
+from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
@@ -108,6 +109,7 @@ reply.
 """
 
 _LOG = logging.getLogger("folkmoot")
+_KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
 
 
 class NotRecordedError(CallError):
@@ -514,7 +516,9 @@ class Engine:
     def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
-        return hashlib.sha256(to_json(parts, SORTED)).hexdigest()
+        # The records of all versions have these keys, and orjson writes another text. A question
+        # may hold half of a surrogate pair, which UTF-8 cannot encode.
+        return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
     async def _reply(
         self, payload: Mapping[str, object], rollout: int | str | None, *, whole: bool = False
@@ -920,7 +924,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     if taken:
         raise UserError(f"extra_body of {name} has {taken[0]!r}, which folkmoot sets: leave it out")
     try:
-        to_json(settings)
+        _KEY_TEXT(settings)
     except (TypeError, ValueError, RecursionError):
         raise UserError(
             f"the settings of {name} are not JSON: give text, numbers, lists and objects"

@@ -314,7 +314,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no saved program"):
         fm.load_program(tmp_path / "empty")
-    with pytest.raises(UserError, match="no folder"):
+    with pytest.raises(UserError, match="is a file: name a folder"):
         fm.load_program(tmp_path / "p" / FILE)
     with pytest.raises(UserError, match="is a pickle"):
         fm.load_program(tmp_path / "program.pkl")
