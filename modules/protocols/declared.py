@@ -189,7 +189,9 @@ def _as_json(value: object) -> object:
         return [_as_json(item) for item in value]
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    return value.describe() if isinstance(value, Program) else value
+    if isinstance(value, Program):
+        return value.describe()
+    return value
 
 
 def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:

@@ -253,4 +253,6 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
 
 
 def _name(member: Program) -> str:
-    return member.seat.name if isinstance(member, SingleAgent) else type(member).__name__.lower()
+    if isinstance(member, SingleAgent):
+        return member.seat.name
+    return type(member).__name__.lower()

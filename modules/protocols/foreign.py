@@ -484,7 +484,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         return _fields(module.module, inputs)
     call = module
     if own:
-        call = _method(module, "aforward" if _runs_async(module) else "forward")
+        way = "aforward" if _runs_async(module) else "forward"
+        call = _method(module, way)
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in

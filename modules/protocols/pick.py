@@ -45,7 +45,8 @@ async def picked(
     names = f"the candidates are 1 to {len(shown)}: give the number of one, alone"
     with metered() as usage:
         said = await picker.fill(task, notes=notes)
-        if (place := _number(said.best, len(shown))) is None:
+        place = _number(said.best, len(shown))
+        if place is None:
             said = await picker.fill(task, notes=notes, correction=names)
             place = _number(said.best, len(shown))
     answer = None if place is None else shown[place - 1].answer

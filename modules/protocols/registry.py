@@ -60,7 +60,8 @@ def known(name: str) -> Protocol | None:
     """The protocol of that name, as a description has it: a registered one, or that of a class
     which is here already, since a file has none imported.
     """
-    if (registered := PROTOCOLS.find(name)) is not None:
+    registered = PROTOCOLS.find(name)
+    if registered is not None:
         return registered
     module, _, attribute = name.partition(":")
     here = getattr(sys.modules.get(module), attribute, None)

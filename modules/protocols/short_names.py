@@ -22,7 +22,9 @@ def short_name(described: Described, examples: int = 0) -> str:
         name = _named(described)
     except (KeyError, TypeError, ValueError, AttributeError):  # a file may describe anything
         name = str(described.get("program") or "program")
-    return f"{name}, {_count(examples, 'example')}" if examples else name
+    if not examples:
+        return name
+    return f"{name}, {_count(examples, 'example')}"
 
 
 def legend(described: Described) -> str:
@@ -59,7 +61,9 @@ def _named(described: Described) -> str:
             name = _count(described["reasoners"], "reasoner")
             if evaluators > 1:
                 return f"{name} + {evaluators} evaluators"
-            return f"{name} + evaluator" if evaluators else name
+            if evaluators:
+                return f"{name} + evaluator"
+            return name
         case "network":
             return f"network of {described.get('config', described)['agents']}"
         case "router":
@@ -82,7 +86,9 @@ def command_name(command: str) -> str:
     scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]
     if scripts:
         return Path(scripts[0]).stem
-    return " ".join([Path(words[0]).name, *words[1:]]) if words else command
+    if not words:
+        return command
+    return " ".join([Path(words[0]).name, *words[1:]])
 
 
 def _details(described: Described) -> list[str]:

@@ -208,7 +208,8 @@ STRATEGIES: Registry[Strategy] = Registry("strategies", _checked, lambda: _BUILT
 
 def strategy_of(name: Any) -> Strategy:
     """The strategy of that name. Raises UserError when there is none."""
-    if (strategy := STRATEGIES.find(name)) is None:
+    strategy = STRATEGIES.find(name)
+    if strategy is None:
         names = STRATEGIES.names()
         raise UserError(
             f"there is no strategy {name!r}{did_you_mean(name, names)}: choose one of "

@@ -33,7 +33,9 @@ class Ballot(NamedTuple):
 
 def usual_ties(vote: str) -> Ties:
     """The rule for ties of a vote, unless another is given."""
-    return Ties("first") if vote == "majority" else Ties("weight")
+    if vote == "majority":
+        return Ties("first")
+    return Ties("weight")
 
 
 def weighs(vote: str, ties: Ties) -> bool:

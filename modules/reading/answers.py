@@ -100,7 +100,8 @@ def read_boolean(text: str) -> bool | None:
         return whole == "correct"
     # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
-    if stated := _truths(text, _STATED_TRUTH.finditer(text)):
+    stated = _truths(text, _STATED_TRUTH.finditer(text))
+    if stated:
         return stated[-1]
     counted = list(filter(None, (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text))))
     anywhere = not counted
@@ -190,7 +191,8 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
 def _f1(predicted: Iterable[str], true: Iterable[str]) -> float:
     """The harmonic mean of precision and recall of words; 0 without a word in common."""
     said, wanted = Counter(predicted), Counter(true)
-    if not (common := (said & wanted).total()):
+    common = (said & wanted).total()
+    if not common:
         return 0.0
     precision, recall = common / said.total(), common / wanted.total()
     return 2 * precision * recall / (precision + recall)
@@ -228,12 +230,16 @@ def read_answer(
 
 def _stated_span(text: str) -> str:
     """The short answer that a text states, or else the whole text."""
-    if boxed := list(BOXED.finditer(text)):
+    boxed = list(BOXED.finditer(text))
+    if boxed:
         return without_text_marks(boxed[-1][1]).strip()
-    if marked := list(_MARKED_SPAN.finditer(text)):
+    marked = list(_MARKED_SPAN.finditer(text))
+    if marked:
         return _UNDRESSED.sub("", marked[-1][1])
     stated = _STATED_SPAN.search(text)
-    return _UNDRESSED.sub("", stated[1]) if stated else text.strip()
+    if stated:
+        return _UNDRESSED.sub("", stated[1])
+    return text.strip()
 
 
 def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
@@ -261,7 +267,8 @@ def answer_key(answer: str, kind: Kind) -> str:
             return normalise_formal(answer)
         # "The The" and "A" are not the same band
         return normalise_span(answer) or answer.strip().casefold()
-    if (key := read_answer(answer, kind)) is None:
+    key = read_answer(answer, kind)
+    if key is None:
         raise ValueError(
             f"{answer!r} cannot be read as a {kind}, so it has no key; use None for an abstention"
         )

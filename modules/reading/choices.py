@@ -143,7 +143,8 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     _weigh(text, mentions)
     undecided = _alternatives(text, mentions, choices)
 
-    if decided := [m for m in mentions if m.decided]:
+    decided = [m for m in mentions if m.decided]
+    if decided:
         last = decided[-1]
         retracted = any(
             m.start > last.start and m.label == last.label and m.denied for m in mentions
@@ -153,13 +154,15 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
         return last.label
     if _NO_ANSWER.search(text):
         return None
-    if alone := [m for m in mentions if not m.denied and _alone_on_line(text, m)]:
+    alone = [m for m in mentions if not m.denied and _alone_on_line(text, m)]
+    if alone:
         return _only(alone, choices)
     if mentions and _leads(text, mentions[0]):
         return None if mentions[0].start in undecided else mentions[0].label
     if _REFUSAL.search(text):
         return None
-    if explicit := [m for m in mentions if m.explicit and not m.denied]:
+    explicit = [m for m in mentions if m.explicit and not m.denied]
+    if explicit:
         return _only(explicit, choices)
     ruled_out = {m.label for m in mentions if m.denied}
     return _only([m for m in mentions if not m.by_label and m.label not in ruled_out], choices)
@@ -172,7 +175,8 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
     for label, option in choices.items():
         if option.strip() == text:
             return label
-    if bare := re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text):
+    bare = re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text)
+    if bare:
         labels = [label for label in choices if label.casefold() == bare[1].casefold()]
         if len(labels) == 1:
             return labels[0]

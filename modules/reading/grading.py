@@ -73,7 +73,9 @@ class Scale(NamedTuple):
     @classmethod
     def of(cls, metric: MetricFields | None) -> Scale:
         """The scale of a metric as `run.json` describes it; None is accuracy."""
-        return cls(metric.low, metric.high, metric.rate) if metric else cls(0.0, 1.0, True)
+        if not metric:
+            return cls(0.0, 1.0, True)
+        return cls(metric.low, metric.high, metric.rate)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -106,7 +108,9 @@ class Scale(NamedTuple):
                 f", less than a question without an answer scores ({self.least:g}): give its "
                 "lowest score by fm.Metric(function, low=…)"
             )
-        return ": it must be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
+        if self.rate and value not in (0, 1):
+            return ": it must be right (1) or wrong (0)"
+        return ""
 
 
 def metric_name(run: Mapping[str, Any]) -> str:

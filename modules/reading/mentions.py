@@ -203,7 +203,8 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
         longer = [(s, e) for s, e in groups if s <= start and end <= e]
         if longer != [(start, end)]:
             continue
-        if (meant := one_option(named, choices)) is None:
+        meant = one_option(named, choices)
+        if meant is None:
             written = tokens(text[start:end], case=True, articles=True)
             exact = [k for k in named if tokens(choices[k], case=True, articles=True) == written]
             meant = one_option(exact, choices)

@@ -127,7 +127,8 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     if strict:
         mark = re.search(r"####\s*", text)
         return _value(text, mark and _NUMBER.match(text, mark.end()))
-    if markers := list(_NUMBER_MARK.finditer(text)):
+    markers = list(_NUMBER_MARK.finditer(text))
+    if markers:
         statement = text[markers[-1].end() :].lstrip(" \n:\"'")
         statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
         number = _NUMBER.search(statement)
@@ -145,7 +146,8 @@ def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
     if number is None or number["odd"]:
         return None
     if number["over"]:
-        if not (under := Decimal(number["under"])):
+        under = Decimal(number["under"])
+        if not under:
             return None
         part = _EXACT.divide(Decimal(number["over"]), under)
         value = _EXACT.add(_plain(number["whole"] or "0"), part)

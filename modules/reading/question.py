@@ -135,7 +135,8 @@ def settle_kinds(
     answers (`kind_of_column`), in place; `further` are gold answers of the same source that were
     not taken. Returns that kind, or None where every kind is stated.
     """
-    if not (open_ones := [question for question in questions if _is_open(question)]):
+    open_ones = [question for question in questions if _is_open(question)]
+    if not open_ones:
         return None
     golds = (gold for question in open_ones for gold in golds_of(question.gold))
     settled = kind_of_column(chain(golds, further))
@@ -220,7 +221,8 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
             f"{name}: several options are right ({', '.join(accepted)[:60]}), but a question is "
             "scored against one; keep one right option, or leave the question out"
         )
-    if (kind := store.get("kind")) is None:
+    kind = store.get("kind")
+    if kind is None:
         # Accepted answers of different kinds can only be compared as texts.
         forms: Sequence[str | None] = accepted or [None]
         kinds = {infer_kind(form, choices) for form in forms}
@@ -291,7 +293,8 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
 
 def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
     """The gold answer, and all accepted ones with it first. Raises UserError unless it is text."""
-    if (answer := store.get("answer")) is None:
+    answer = store.get("answer")
+    if answer is None:
         return None, []
     answers: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):

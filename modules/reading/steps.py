@@ -27,7 +27,8 @@ def parts_of(text: str, most: int) -> list[str]:
     dropped. Otherwise every line is a part. A single line is split at running numbers, or else
     into sentences. A part has a letter or digit, and equal parts count once.
     """
-    if (items := _json_items(text)) is None:
+    items = _json_items(text)
+    if items is None:
         lines = _lines(text)
         items = _between_numbers(lines[0]) if len(lines) == 1 else _listed(lines)
     parts = (_MARKS.sub("", item).strip() for item in items)

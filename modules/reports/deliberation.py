@@ -109,4 +109,6 @@ def _revision(before: str | None, after: str | None, reading: Reading) -> str | 
     was, now = reading.right(before), reading.right(after)
     # An abstention is no answer, from which or to which one could change.
     differ = None not in (before, after) and not reading.same(before, after)
-    return change(was, now) if was != now or (differ and not was) else None
+    if was != now or (differ and not was):
+        return change(was, now)
+    return None

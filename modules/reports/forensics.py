@@ -49,7 +49,8 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
             if turn.worker:
                 sent_back[str(turn.worker)] = agent
             continue
-        if examined := turn.examined:
+        examined = turn.examined
+        if examined:
             before = examined.answer
         # Deciders have no answer of their own to leave, and samples of one round are no change.
         elif agent in DECIDERS or round <= spoke.get(agent, -1):

@@ -56,17 +56,25 @@ class ComparisonPlan:
 
     @property
     def out(self) -> Path | None:
-        return None if self.match is None else self.match.home
+        if self.match is None:
+            return None
+        return self.match.home
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        return (0.0, 0.0) if self.match is None else self.match.cost
+        if self.match is None:
+            return 0.0, 0.0
+        return self.match.cost
 
     def lines(self) -> Sequence[str]:
-        return () if self.match is None else self.match.lines()
+        if self.match is None:
+            return ()
+        return self.match.lines()
 
     def to_dict(self) -> dict[str, object]:
-        return {"runs": list(self.runs)} if self.match is None else self.match.to_dict()
+        if self.match is None:
+            return {"runs": list(self.runs)}
+        return self.match.to_dict()
 
 
 @entry(CompareRequest)
@@ -221,7 +229,8 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
     if not (ids := [name for name in asked[0] if name in common]):
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
     for title, other in zip(titles[1:], asked[1:], strict=True):
-        if differing := [name for name in ids if other[name] != asked[0][name]]:
+        differing = [name for name in ids if other[name] != asked[0][name]]
+        if differing:
             raise UserError(
                 f"{len(differing)} of the questions that {titles[0]} and {title} share (the "
                 f"first is {differing[0]!r}) differ in text, options or gold answer: compare runs "
@@ -235,7 +244,9 @@ def _declared(run: Evaluation) -> str | None:
     settings = run.summary.run.settings
     if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    return catalogue.cluster_of(settings.data) if isinstance(settings.data, str) else None
+    if not isinstance(settings.data, str):
+        return None
+    return catalogue.cluster_of(settings.data)
 
 
 def _clusters(
@@ -257,7 +268,9 @@ def _clusters(
     if different == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
     # With one cluster for all, or one for each question, nothing belongs together.
-    return None if different in (1, len(ids)) else clusters
+    if different in (1, len(ids)):
+        return None
+    return clusters
 
 
 def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
@@ -270,7 +283,9 @@ def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
             return min(path[path.index(partner) :])
         path.append(partner)
     cluster = named[path[-1]]
-    return path[-1] if cluster in (None, "") else cluster
+    if cluster in (None, ""):
+        return path[-1]
+    return cluster
 
 
 # Runs ----------------------------------------------------------------------------------------

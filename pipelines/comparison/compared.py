@@ -58,7 +58,9 @@ class Compared:
     @property
     def accuracy(self) -> ScoreFields | None:
         """The share of right answers, or None."""
-        return self.score if self.is_rate else None
+        if not self.is_rate:
+            return None
+        return self.score
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "accuracy": self.accuracy}

@@ -149,7 +149,9 @@ def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
     """The LM of each agent, or the LM alone where all agents have the same one."""
     endpoints = {agent: str(lm.endpoint) for agent, lm in lms.items()}
     alone = set(endpoints.values())
-    return alone if len(alone) == 1 else endpoints
+    if len(alone) == 1:
+        return alone
+    return endpoints
 
 
 def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:

@@ -70,7 +70,9 @@ class Arm:
     def cost_usd(self) -> float | None:
         """The likely cost of those calls; None where the price is not known."""
         per_sample = self.match.cost_per_sample
-        return None if per_sample is None else per_sample * self.calls
+        if per_sample is None:
+            return None
+        return per_sample * self.calls
 
 
 @dataclass(frozen=True)
@@ -435,7 +437,9 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
             if cost is None:
                 return None
             spent, questions = spent + cost, questions + 1
-    return spent / questions if spent else None
+    if not spent:
+        return None
+    return spent / questions
 
 
 def _spent_by(run: Evaluation) -> Match:

@@ -83,11 +83,15 @@ class Pair:
 
     @property
     def accuracy_a(self) -> float | None:
-        return self.score_a if self.is_rate else None
+        if not self.is_rate:
+            return None
+        return self.score_a
 
     @property
     def accuracy_b(self) -> float | None:
-        return self.score_b if self.is_rate else None
+        if not self.is_rate:
+            return None
+        return self.score_b
 
     @property
     def cause(self) -> str:
@@ -113,7 +117,9 @@ class Pair:
         low, high = self.interval
         if self.p_adjusted >= SURE or low <= 0 <= high:
             return UNDECIDED
-        return A if low > 0 else B
+        if low > 0:
+            return A
+        return B
 
     @property
     def won(self) -> tuple[str, str] | None:
@@ -139,7 +145,9 @@ class Pair:
             return "better, dearer"
         if outcome == A:
             return "worth it"
-        return "worse, cheaper" if self.price_a < self.price_b else "not worth it"
+        if self.price_a < self.price_b:
+            return "worse, cheaper"
+        return "not worth it"
 
     @property
     def smallest(self) -> float:
@@ -155,12 +163,16 @@ class Pair:
         # Clusters that all differ by the same have an interval without width.
         if low == high:
             low, high = self.low, self.high
-        return self.largest if low == high else min(self.largest, _POWER * (high - low) / 2)
+        if low == high:
+            return self.largest
+        return min(self.largest, _POWER * (high - low) / 2)
 
     @property
     def largest(self) -> float:
         """The largest difference that there is."""
-        return 1.0 if self.is_rate else math.inf
+        if self.is_rate:
+            return 1.0
+        return math.inf
 
     @property
     def can_show_any(self) -> bool:
@@ -172,12 +184,16 @@ class Pair:
     @property
     def unit(self) -> str:
         """What follows a difference: a space and its unit."""
-        return " points" if self.is_rate else f" in {self.metric}"
+        if self.is_rate:
+            return " points"
+        return f" in {self.metric}"
 
     @property
     def did_well(self) -> str:
         """What to call an answer that only one of the two runs has."""
-        return "right" if self.right_or_wrong else "answered better"
+        if self.right_or_wrong:
+            return "right"
+        return "answered better"
 
     @property
     def headline(self) -> str:

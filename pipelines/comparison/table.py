@@ -84,8 +84,10 @@ def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, 
     """The name, score, difference and ends of its interval as texts."""
     score = f"{row.score.value:.3g}"
     if is_rate:
+        score = f"{row.score.value:.{decimals}%}"
         # An interval from 0 to 1 is that of no answer at all.
-        score = "–" if row.score[1:] == (0.0, 1.0) else f"{row.score.value:.{decimals}%}"
+        if row.score[1:] == (0.0, 1.0):
+            score = "–"
     value, ends = "·", ""
     if row.difference is not None:
         value, low, high = (signed(end, is_rate, decimals) for end in row.difference)

@@ -65,7 +65,9 @@ class QuestionAnswers(NamedTuple):
 
     @property
     def f1(self) -> float | None:
-        return None if self.f1_total is None else self.f1_total / self.repeats
+        if self.f1_total is None:
+            return None
+        return self.f1_total / self.repeats
 
     def if_unread(self, score: float) -> float:
         """The score of the question if each unread answer had this one."""
@@ -129,7 +131,9 @@ class RunAnswers:
     def seconds(self) -> float | None:
         """The mean time per answer; None where one is not known."""
         seconds = self.values("seconds")
-        return None if None in seconds else math.fsum(seconds) / self.repeats
+        if None in seconds:
+            return None
+        return math.fsum(seconds) / self.repeats
 
     @property
     def can_be_votes(self) -> bool:
@@ -224,7 +228,8 @@ class Test:
 
     def p(self, a: Scores, b: Scores) -> float:
         """The two-sided p of two runs, before any correction."""
-        if (clusters := self.clusters) is None:
+        clusters = self.clusters
+        if clusters is None:
             if self.right_or_wrong(a, b):
                 _, mcnemar = MCNEMAR[self.exact]
                 return mcnemar(int((a > b).sum()), int((b > a).sum()))
@@ -323,4 +328,6 @@ def _ratios(a: RunAnswers, b: RunAnswers) -> dict[str, float | None]:
 
 
 def _ratio(a: float | None, b: float | None, times: float = 1.0) -> float | None:
-    return None if a is None or not b else a / b * times
+    if a is None or not b:
+        return None
+    return a / b * times

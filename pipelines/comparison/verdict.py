@@ -47,7 +47,9 @@ class QuestionPrices(NamedTuple):
     def of(self, run: str) -> float | None:
         """The price of a run; None where it is not known."""
         price = self.each[run]
-        return None if math.isinf(price) else price
+        if math.isinf(price):
+            return None
+        return price
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
@@ -61,14 +63,16 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
             "tokens": run.tokens or None,
             "calls": run.takes.calls,
         }
-        if (spent := amounts[unit]) is None:
+        spent = amounts[unit]
+        if spent is None:
             return None
         return spent / max(1, run.answers - run.errors)  # failed answers have no price
 
     unit = price_unit(usable, price)
     each = {}
     for run in runs:
-        if (known := price(run, unit)) is None:
+        known = price(run, unit)
+        if known is None:
             known = math.inf  # An unknown price stands behind all that are known.
         each[run.name] = known
     return QuestionPrices(NAMES[unit], each)
@@ -151,7 +155,9 @@ class Verdict:
     def price_ratio(self, run: str) -> float | None:
         """The price of a run as a multiple of the reference's; None where one is not known."""
         price, reference = self.prices[run], self.prices[self.reference]
-        return None if price is None or not reference else price / reference
+        if price is None or not reference:
+            return None
+        return price / reference
 
     @property
     def unbeaten_choice(self) -> str | None:
@@ -195,7 +201,9 @@ class Verdict:
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:
-        return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
+        if list(names) == [self.reference]:
+            return kind
+        return f"{kind} ({', '.join(names)})"
 
     def to_dict(self) -> dict[str, object]:
         """As JSON, without the recommendation, which is written separately."""

@@ -79,7 +79,9 @@ def _environment() -> Environment:
 
 def price_times(ratio: float) -> str:
     """A ratio of prices, such as `3.2 times`; one below 1.05 has two decimals."""
-    return f"{ratio:.1f} times" if ratio >= 1.05 else f"{ratio:.2f} times"
+    if ratio >= 1.05:
+        return f"{ratio:.1f} times"
+    return f"{ratio:.2f} times"
 
 
 def _score(value: float, pair: Rated) -> str:
@@ -105,8 +107,12 @@ def _end(value: float, pair: Rated) -> str:
 
 
 def _size(value: float, pair: Rated) -> str:
-    return f"{100 * value:.0f}" if pair.is_rate else f"{value:.2g}"
+    if pair.is_rate:
+        return f"{100 * value:.0f}"
+    return f"{value:.2g}"
 
 
 def _unit(value: float, in_dollars: bool) -> str:
-    return f"{value:.3g} US dollars" if in_dollars else f"{value:,.0f} tokens"
+    if in_dollars:
+        return f"{value:.3g} US dollars"
+    return f"{value:,.0f} tokens"

@@ -29,7 +29,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     settings = document["manifest"]["settings"]
     card = Card(settings["label"], program=settings["label"], data=settings.get("data"))
     card.run = partial(dict, document["manifest"])
-    if (contest := contest_in(folder, ContestResult)) is None:
+    contest = contest_in(folder, ContestResult)
+    if contest is None:
         card.begun = True
         card.ended("not finished")
         card.paid(totals(folder).to_dict())

@@ -150,7 +150,8 @@ def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
 def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
     request, about = plan.request, plan.about()
-    if (stored := finished_contest(plan)) is not None:
+    stored = finished_contest(plan)
+    if stored is not None:
         shown = partial(show, stored) if show is not None else None
         if request.tracking and not is_sent(stored.folder, stored.run_id):
             stored.run_id = send_rest(stored.folder, CONTEST, shown)
@@ -215,7 +216,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     result.
     """
     verdict = race_verdict(race)
-    entrants = entrants_by_name([lane.entrant for lane in race.lanes.values()] or plan.field)
+    playing = [lane.entrant for lane in race.lanes.values()]
+    entrants = entrants_by_name(playing or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}

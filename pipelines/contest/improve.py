@@ -63,7 +63,8 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
 
 def cheapest_survivors(race: Race) -> list[Entrant]:
     """The two cheapest programs still in the race that an optimizer can change."""
-    if (watch := race.watch) is None:
+    watch = race.watch
+    if watch is None:
         return []
     entrants = []
     for place in sorted(watch.racing, key=lambda place: (watch.prices[place], place)):

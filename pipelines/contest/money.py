@@ -81,4 +81,6 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
 
 
 def _worth(cost: float, unit: str) -> str:
-    return rounded_money(cost) if unit == "cost_usd" else f"{cost:,.0f} {unit}"
+    if unit == "cost_usd":
+        return rounded_money(cost)
+    return f"{cost:,.0f} {unit}"

@@ -64,7 +64,8 @@ class Contest(ContestResult, ShownResult):
         """
         if not self.result["finished"]:
             raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
-        if (winner := self._winner) is None:
+        winner = self._winner
+        if winner is None:
             winner = load_program(self.folder / WINNER)
         # A module of DSPy's is handed over as the user's own object, to which nothing is added.
         if self.result.get("saved") and isinstance(self._winner, Program | None):
@@ -93,7 +94,9 @@ class Contest(ContestResult, ShownResult):
         """The winner and the reference on questions that the race had not used."""
         names: Mapping[str, str] = self.result["confirmed"] or {}
         folders = [self.folder / CONFIRM / place for place in names.values()]
-        return compare(*folders) if folders else None
+        if not folders:
+            return None
+        return compare(*folders)
 
     @property
     def empty(self) -> bool:

@@ -181,7 +181,9 @@ class ContestPlan:
     def improve_share(self) -> float:
         """The share of the budget that improving spends; 0 without it."""
         improve = self.request.improve
-        return self.request.improve_share if improve is True else float(improve or 0.0)
+        if improve is True:
+            return self.request.improve_share
+        return float(improve or 0.0)
 
     @property
     def steps(self) -> dict[str, object]:
@@ -333,7 +335,9 @@ def such_as(sample: Question) -> str:
     if sample.choices:
         gold = f"{gold} ({sample.choices[gold]})"
         options = f" ({' / '.join(sample.choices.values())})"
-    example = sample.question if sample.kind == "task" else f"{sample.question} {options} → {gold}"
+    example = f"{sample.question} {options} → {gold}"
+    if sample.kind == "task":
+        example = sample.question
     return f"such as: {shortened(example, 140)}"
 
 

@@ -80,7 +80,9 @@ class Race:
     @property
     def paid(self) -> Usage:
         """What was paid so far, without calls in flight."""
-        return Usage() if self.books.ledger is None else self.books.ledger.total
+        if self.books.ledger is None:
+            return Usage()
+        return self.books.ledger.total
 
     @property
     def scores(self) -> Scores:
@@ -477,7 +479,8 @@ class Race:
             self._begin_watch()
         # Questions that only some have answered would be those with the quickest answers: a choice
         # that is not random.
-        if new := list(takewhile(self._all_answered, self.questions[self.seen :])):
+        new = list(takewhile(self._all_answered, self.questions[self.seen :]))
+        if new:
             self._look(self.seen + len(new))
         watch = self.watch
         if watch is None or self.seen < FEWEST:

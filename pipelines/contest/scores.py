@@ -25,7 +25,8 @@ class Scores:
         """`whole` says whether all scores so far are 0 or 1, which decides for a metric that does
         not say what its scores are.
         """
-        if (rate := scale.rate) is None:
+        rate = scale.rate
+        if rate is None:
             rate = whole
         shares = (scale.low or 0.0, scale.width) == (0.0, 1.0)
         return cls(metric, scale, shares and rate)
@@ -45,7 +46,9 @@ class Scores:
 
     def value(self, share: float) -> str:
         """`73%`, or `7.3`."""
-        return f"{share:.0%}" if self.rate else f"{self.own(share):.3g}"
+        if self.rate:
+            return f"{share:.0%}"
+        return f"{self.own(share):.3g}"
 
     def gap(self, share: float) -> str:
         """A difference without its unit: `+9`, or `+0.9`."""

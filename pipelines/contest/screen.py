@@ -30,7 +30,8 @@ def contest_line(race: Race) -> ProgressLine:
         if each.reason:
             score += f" ({each.reason})"
         parts.append(score)
-    if prices := race.task_prices:
+    prices = race.task_prices
+    if prices:
         parts.append(prices)
     picture = _picture(race, standings, asked, total, prices)
     return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))

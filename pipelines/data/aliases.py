@@ -125,7 +125,8 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     """
     sets: dict[str, dict[str, str]] = {}
     for name in names:
-        if match := _OPTION.fullmatch(numbered(name)):
+        match = _OPTION.fullmatch(numbered(name))
+        if match:
             sets.setdefault(squeezed(match["of"] or ""), {})[name] = match["label"].upper()
     if "" in sets:
         sets[""] = _without_strays(sets[""])

@@ -65,7 +65,8 @@ class AnswerReader:
             if self.reading is None and _is_number(answer):
                 fitting: dict[str, str] = {}
                 for name in self._left or READINGS:
-                    if label := _label(answer, choices, name):
+                    label = _label(answer, choices, name)
+                    if label:
                         fitting[name] = label
                 self._left = list(fitting) or self._left  # otherwise it is an error in the row
                 for one, other in combinations(fitting, 2):
@@ -154,7 +155,9 @@ class AnswerReader:
                 )
             return label or answer
         meanings = _label_and_text(answer, choices)
-        return meanings[-1] if self.reading == "text" and meanings else _canonical(answer, choices)
+        if self.reading == "text" and meanings:
+            return meanings[-1]
+        return _canonical(answer, choices)
 
 
 def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
@@ -279,7 +282,9 @@ def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
     said = folded(answer)
     by_label = [label for label in choices if label.casefold() == said]
     by_text = [label for label, text in choices.items() if folded(text) == said]
-    return by_label[:1] if len(by_text) > 1 else by_label[:1] + by_text
+    if len(by_text) > 1:
+        return by_label[:1]
+    return by_label[:1] + by_text
 
 
 def _is_number(answer: Any) -> bool:

@@ -128,5 +128,7 @@ def unknown(name: str) -> UserError:
     """The error for a name of neither a data set nor a file."""
     names = [spec.name for spec in specs()]
     close = difflib.get_close_matches(name.casefold(), names, n=1)
-    hint = f"did you mean {close[0]!r}" if close else f"the names are {', '.join(names)}"
+    hint = f"the names are {', '.join(names)}"
+    if close:
+        hint = f"did you mean {close[0]!r}"
     return UserError(f"there is no data set or file {name!r}; {hint}, or give the path of a file")

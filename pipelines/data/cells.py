@@ -132,7 +132,8 @@ def labelled_texts(cell: str) -> dict[str, str]:
         place = 0
         for label in labels:
             written = re.compile(rf"(?<!\w)\(?{label}\s?[).:]{after}", re.I)
-            if (found := written.search(cell, place)) is None:
+            found = written.search(cell, place)
+            if found is None:
                 break
             starts.append(found)
             place = found.end()
@@ -147,7 +148,8 @@ def labelled_texts(cell: str) -> dict[str, str]:
 
 def separated(cell: str) -> list[str]:
     """The texts in one text: after labels, else between line breaks, bars or semicolons."""
-    if labelled := labelled_texts(cell):
+    labelled = labelled_texts(cell)
+    if labelled:
         return list(labelled.values())
     for mark in "\n|;":
         if mark in cell:
@@ -292,7 +294,8 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
         return next(iter(accepted), None), rest, words
     if not isinstance(answer, str):
         return answer, rest, words
-    if boxes := list(BOXED.finditer(answer)):
+    boxes = list(BOXED.finditer(answer))
+    if boxes:
         return boxes[-1][1].strip(), rest, "the answer in \\boxed"
     if "####" in answer:
         words = "the answer after ####"
@@ -306,7 +309,9 @@ def _bare(answer: Any) -> Any:
     if "####" in answer:
         answer = answer.rpartition("####")[2].strip()
     match = _IN_DOLLARS.fullmatch(answer.strip())
-    return match[1].strip() if match else answer
+    if match:
+        return match[1].strip()
+    return answer
 
 
 def _held(answer: Any, column: str) -> Any:
@@ -324,10 +329,14 @@ def _held(answer: Any, column: str) -> Any:
             f"is {naming_all(likely)}"
         )
     aliases = answer.get("aliases")
-    return [held, *aliases] if isinstance(held, str) and isinstance(aliases, list) else held
+    if isinstance(held, str) and isinstance(aliases, list):
+        return [held, *aliases]
+    return held
 
 
 def _is_filled(held: Any) -> bool:
     if isinstance(held, Mapping):
         return any(map(_is_filled, held.values()))
-    return any(map(_is_filled, held)) if isinstance(held, list) else held not in (None, "")
+    if isinstance(held, list):
+        return any(map(_is_filled, held))
+    return held not in (None, "")

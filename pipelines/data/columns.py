@@ -115,7 +115,8 @@ class Columns:
         """Raises UserError where unused columns seem to hold the options."""
         if self._kind not in _MAY_BE_CHOICE:
             return
-        if (numbered := numbered_columns(questions)) is not None:
+        numbered = numbered_columns(questions)
+        if numbered is not None:
             columns, reading = numbered
             answer = f"{self._answer_column}{reading}"
             named = {**self._columns, "choices": ",".join(columns), "answer": answer}
@@ -124,7 +125,8 @@ class Columns:
                 f"options? If so, say it {naming_all(named)}, else give the kind, such as --kind "
                 "number"
             )
-        if options := option_columns_missed(questions):
+        options = option_columns_missed(questions)
+        if options:
             naming_them = naming_all({**self._columns, "choices": ",".join(options)})
             raise UserError(
                 f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these "
@@ -176,7 +178,8 @@ class Columns:
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
             unused = _left(names, sources.values())
             whole = column_of("choices", unused)
-            if options := option_columns(_left(unused, [whole]), strict=whole is None):
+            options = option_columns(_left(unused, [whole]), strict=whole is None)
+            if options:
                 first, *_, last = options
                 self._guesses.setdefault("choices", f"`{first}`–`{last}` as choices")
         for field in FIELDS:

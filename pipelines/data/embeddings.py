@@ -83,7 +83,9 @@ class Embedder:
         weights = folder / "model.safetensors"
         if weights.is_file():
             return f"{folder}:{weights.stat().st_size}:{weights.stat().st_mtime_ns}"
-        return str(folder) if folder.is_dir() else _key(self.model)
+        if folder.is_dir():
+            return str(folder)
+        return _key(self.model)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         return np.asarray(

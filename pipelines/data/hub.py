@@ -29,7 +29,8 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     else:
         rows = _parquet_rows(spec, spec.hub, split)
     for index, row in enumerate(rows):
-        if (converted := convert(row.fields, split, index)) is not None:
+        converted = convert(row.fields, split, index)
+        if converted is not None:
             yield TableRow(row.where, converted)
 
 
@@ -72,11 +73,14 @@ def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
         )
     except Exception as error:  # the hub's client raises whatever its HTTP library does
         return error
-    if not (files := sorted(Path(folder).glob(pattern))):
+    files = sorted(Path(folder).glob(pattern))
+    if not files:
         return FileNotFoundError(pattern)
     # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
     parts = re.search(r"-of-(\d+)", files[0].stem)
-    return FileNotFoundError(pattern) if parts and len(files) != int(parts[1]) else files
+    if parts and len(files) != int(parts[1]):
+        return FileNotFoundError(pattern)
+    return files
 
 
 def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:

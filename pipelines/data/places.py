@@ -46,7 +46,8 @@ def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
 def _info(spec: DatasetSpec, folder: Path | None) -> DatasetInfo:
     splits, here = dict(spec.splits), {}
     for split in splits:
-        if (path := _local(spec, split, folder)) is not None:
+        path = _local(spec, split, folder)
+        if path is not None:
             here[split] = str(path)
             with path.open("rb") as lines:  # a file may hold less than what was published
                 splits[split] = sum(not line.isspace() for line in lines)
@@ -89,7 +90,8 @@ def rows_of_source(
 
 
 def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
-    if (path := _local(spec, split, folder)) is not None:
+    path = _local(spec, split, folder)
+    if path is not None:
         return tables.read(path)
     if spec.name in hub.CONVERTERS:
         return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
@@ -110,7 +112,8 @@ def _path_of(
     # A path that does not exist stays one, so that the error is about a missing file.
     if path.exists() or path.suffix or not is_name:
         return path, split
-    if (own := _own_files(folder).get(str(name_or_path))) is None:
+    own = _own_files(folder).get(str(name_or_path))
+    if own is None:
         raise catalogue.unknown(str(name_or_path))
     chosen = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
     # With several splits and none named, any choice would be a guess.

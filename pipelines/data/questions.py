@@ -155,7 +155,8 @@ def stands_at(question: Question) -> str:
 
 def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
-    if unlabelled := [q for q in questions if q.answer is None and q.kind != "task"]:
+    unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
+    if unlabelled:
         first = f"question {unlabelled[0].id!r}"
         if where := getattr(unlabelled[0], "_where", None):
             first = f"at {where}, {first}"
@@ -170,7 +171,8 @@ def check_labelled(questions: Iterable[Question]) -> None:
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
             f"answers, or name the column that holds them, {naming('answer')}"
         )
-        if others := [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]:
+        others = [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]
+        if others:
             problem += f"; its other columns are {', '.join(others)}"
         raise UserError(problem)
 
@@ -188,7 +190,8 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
         same_options.setdefault(_with_options(question), question.id)
     pairs = []
     for question in test:
-        if (text := same_text.get(_normalised(question.question))) is not None:
+        text = same_text.get(_normalised(question.question))
+        if text is not None:
             pairs.append((same_options.get(_with_options(question), text), question.id))
     return pairs
 
@@ -260,7 +263,8 @@ def _passages(question: Question) -> Sequence[str]:
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
     """One sentence on the test questions whose text is in `train`, or None."""
-    if not (pairs := overlap(train, test)):
+    pairs = overlap(train, test)
+    if not pairs:
         return None
     trained = set(map(_with_options, train))
     same = sum(_with_options(question) in trained for question in test)

@@ -74,7 +74,8 @@ class Shapes:
             if holds_fields and "messages" not in cell:
                 return {f"{name}.{key}": value for key, value in cell.items()}
             if holds_fields:
-                if not (turns := _turns(cell["messages"])):
+                turns = _turns(cell["messages"])
+                if not turns:
                     raise UserError("messages without a role and a content each; correct them")
                 if [who for who, _ in turns] == ["assistant"]:  # the reply that is wanted
                     return {f"{name}.answer": _plain_text(turns[0][1])}
@@ -266,7 +267,9 @@ def _checks(cell: Any) -> list[Mapping[str, Any]]:
     """The assertions in a list of them; empty for anything else."""
     if not isinstance(cell, list):
         return []
-    return cell if all(isinstance(check, Mapping) and "type" in check for check in cell) else []
+    if not all(isinstance(check, Mapping) and "type" in check for check in cell):
+        return []
+    return cell
 
 
 def _texts(cell: Any) -> list[str]:
@@ -345,6 +348,7 @@ def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | N
     # The line that announces the options goes with them.
     head = r"\n\s*(?:options|choices|answer choices)\s*:\s*$"
     whole = re.sub(head, "", stem, flags=re.I).rstrip()
-    if rest := question[found[-1].end() :].strip():
+    rest = question[found[-1].end() :].strip()
+    if rest:
         whole += f"\n{rest}"
     return whole, {match[1]: match[2] for match in found}

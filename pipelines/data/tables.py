@@ -187,7 +187,9 @@ def _without_arrays(cell: Any) -> Any:
         return {key: _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
         return list(map(_without_arrays, cell))
-    return _without_arrays(cell.tolist()) if getattr(cell, "ndim", 0) else cell
+    if getattr(cell, "ndim", 0):
+        return _without_arrays(cell.tolist())
+    return cell
 
 
 # Data sets of the `datasets` library, and Parquet
@@ -239,7 +241,9 @@ def _classes(feature: Any) -> list[str]:
 def _class_name(number: Any, names: Sequence[str]) -> Any:
     if isinstance(number, list):
         return [_class_name(member, names) for member in number]
-    return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
+    if isinstance(number, int) and 0 <= number < len(names):
+        return names[number]
+    return None
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
@@ -470,7 +474,9 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
 
 def _filled(cell: Any) -> Any:
     """The cell; None for one that is blank."""
-    return cell if str(cell).strip() else None
+    if str(cell).strip():
+        return cell
+    return None
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
@@ -569,7 +575,8 @@ def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
     """A row, or the rows inside an object that asks nothing itself (the questions of an
     article).
     """
-    if not (inside := _table_inside(value)):
+    inside = _table_inside(value)
+    if not inside:
         yield _json_row(place, value)
         return
     for number, row in enumerate(_rows_of(value, inside), 1):

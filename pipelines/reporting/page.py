@@ -58,7 +58,9 @@ class RunGroup:
         """The conclusion of the contest or the comparison; empty for a run alone."""
         if self.contest is not None:
             return self.contest.sentences[0]
-        return self.comparison.headline if self.comparison else ""
+        if self.comparison:
+            return self.comparison.headline
+        return ""
 
     @cached_property
     def failure(self) -> str:
@@ -73,17 +75,23 @@ class RunGroup:
         if failed or not counts.unreadable + counts.truncated:
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
-        return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
+        if not alone.mostly_unread:
+            return ""
+        return unread_cause(alone, self.runs[0])
 
     @cached_property
     def course(self) -> list[Picture]:
         """The course of the contest."""
-        return [] if self.contest is None else contest_plots(self.contest, rate=self.is_rate)
+        if self.contest is None:
+            return []
+        return contest_plots(self.contest, rate=self.is_rate)
 
     @cached_property
     def prices(self) -> list[Picture]:
         """Score against price."""
-        return price_picture(self.comparison) if self.comparison else []
+        if not self.comparison:
+            return []
+        return price_picture(self.comparison)
 
     @property
     def is_rate(self) -> bool:
@@ -294,4 +302,6 @@ def _number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}"

@@ -99,7 +99,9 @@ def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
         path = Path(scratch) / "plot.svg"
-        return [Picture(_uri(path.read_bytes(), "svg+xml"), caption)] if draw(path) else []
+        if not draw(path):
+            return []
+        return [Picture(_uri(path.read_bytes(), "svg+xml"), caption)]
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:
@@ -108,7 +110,9 @@ def _of_training(run: Mapping[str, Any]) -> list[Picture]:
     place = Path(folder).expanduser()
     # Another network may have been trained there since.
     learned = (read_object(place / "network.json") or {}).get("learned")
-    return pictures_of(place) if folder and learned == run["program"].get("learned") else []
+    if not folder or learned != run["program"].get("learned"):
+        return []
+    return pictures_of(place)
 
 
 _PNG, _MOST_BYTES = b"\x89PNG", 2**22

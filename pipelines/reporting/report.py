@@ -86,7 +86,8 @@ def report(
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     groups, others, notes = list[RunGroup](), list[Any](), list[str]()
     for run in list(chain.from_iterable(map(results_within, sources))):
-        if (contest := _contest(run)) is None:
+        contest = _contest(run)
+        if contest is None:
             others.append(run)
         else:
             groups.append(contest)

@@ -204,7 +204,8 @@ def sureness(
     for turn in turns:
         last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
     # Of an agent that spoke several times, the last round has its vote.
-    if not (votes := [turn for turn in turns if turn.round == last[turn.agent]]):
+    votes = [turn for turn in turns if turn.round == last[turn.agent]]
+    if not votes:
         return 1.0
     same = [turn for turn in votes if same_answer(turn.answer, answer, kind)]
     tie = sum(weights.get(turn.agent, 0.0) for turn in same)
@@ -362,7 +363,8 @@ def _answers(
     for row in map(ResultRow.of, rows):
         if row.error is None and row.correct is not None and not row.repeat:
             by_id[row.id] = row
-    if missing := [question.id for question in questions if question.id not in by_id]:
+    missing = [question.id for question in questions if question.id not in by_id]
+    if missing:
         raise UserError(
             f"the rows of {name} have no answer to {len(missing)} of the questions, such as "
             f"{missing[0]}: evaluate it on all of them"

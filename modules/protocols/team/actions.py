@@ -36,7 +36,8 @@ def read_action(text: str) -> Action | None:
     it has at most MAX_ARGUMENT_CHARS characters and becomes one line without invisible ones.
     """
     text = text.lstrip()
-    if (start := _START.match(text)) is None:
+    start = _START.match(text)
+    if start is None:
         return None
     depth = 1
     for place in range(start.end(), min(len(text), start.end() + MAX_ARGUMENT_CHARS + 1)):

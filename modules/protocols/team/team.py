@@ -134,7 +134,8 @@ class SupervisedTeam(
             told = acting_as(role)
             self.workers.append(TeamWorker(name, role_name, told, place, max_steps, sample, limits))
         self.names = [worker.name for worker in self.workers]
-        if (supervisor := own.get("supervisor")) is not None:
+        supervisor = own.get("supervisor")
+        if supervisor is not None:
             if supervisor.tools:
                 raise UserError("a supervisor looks nothing up: drop the tools of its role")
             cast["supervisor"] = supervisor
@@ -175,7 +176,9 @@ class SupervisedTeam(
             if last and all(turn.answer is None for turn in latest.values()):
                 break
             # The last word can only accept: nobody is sent back any more.
-            seat = self.last_word if last or self.supervisor is None else self.supervisor
+            seat = self.last_word
+            if self.supervisor is not None and not last:
+                seat = self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
@@ -206,7 +209,8 @@ class SupervisedTeam(
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             reply = await seat.fill(task, notes=notes)
-            if (decision := read_decision(reply, answers)) is None:
+            decision = read_decision(reply, answers)
+            if decision is None:
                 # No optimizer may learn from a reply that could not be read.
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
@@ -346,9 +350,13 @@ def read_decision(
         return None
     (worker,) = named
     if decision == ACCEPT:
-        return None if answers[worker] is None else SupervisorDecision(True, worker, "")
+        if answers[worker] is None:
+            return None
+        return SupervisorDecision(True, worker, "")
     suggestion = cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS)
-    return SupervisorDecision(False, worker, suggestion) if suggestion else None
+    if not suggestion:
+        return None
+    return SupervisorDecision(False, worker, suggestion)
 
 
 def _names(text: str, worker: str) -> bool:
