@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 from .calls import CallError, FatalCallError, GivenUpError
@@ -26,9 +26,20 @@ async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
                 # work while the next one is written.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
+                # It would be cancelled before it begins, and what it is to await never awaited.
+                if any(map(_has_failed, tasks)):
+                    break
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
+    finally:
+        if isinstance(work, Sequence):  # whose later parts are there, and may never have begun
+            for part in work:
+                part.close()
     return [task.result() for task in tasks]
+
+
+def _has_failed(task: asyncio.Task[object]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
 
 
 async def those_who_answer(work: Iterable[Coroutine[object, object, T]]) -> list[T | CallError]:
