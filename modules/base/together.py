@@ -19,13 +19,14 @@ async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = []
+            tasks: list[asyncio.Task[T]] = []
             for part in work:
+                # In these turns of the event loop the request before it goes out, so that the
+                # server is at work while this one is written.
+                if tasks:
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
                 tasks.append(group.create_task(part))
-                # In these turns of the event loop its request goes out, so that the server is at
-                # work while the next one is written.
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     return [task.result() for task in tasks]
