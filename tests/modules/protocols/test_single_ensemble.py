@@ -5,6 +5,7 @@ import gc
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_members_are_asked_at_the_same_time_and_vote(
 @pytest.mark.parametrize(
     "work",
     [
-        lambda part: (with_usage(part(number)) for number in range(9)),
+        lambda part: (with_usage(partial(part, number)) for number in range(9)),
         lambda part: list(map(part, range(9))),
     ],
     ids=["as it is begun", "before"],
