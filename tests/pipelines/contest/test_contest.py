@@ -198,6 +198,10 @@ def test_the_course_of_a_contest_is_kept(won: fm.Contest, tmp_path: Path) -> Non
     (tmp_path / "out" / "contest.json").write_text(json.dumps(damaged))
     with pytest.raises(fm.UserError, match="is damaged"):
         fm.report(tmp_path / "out")
+    (contest.folders["crew"] / "results.jsonl").unlink()
+    del contest.runs  # which was read before
+    with pytest.raises(fm.UserError, match="has no finished row"):
+        _ = contest.runs
 
 
 @pytest.mark.parametrize("permute", [False, True])
