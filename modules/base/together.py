@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 from .calls import CallError, FatalCallError, GivenUpError
@@ -12,8 +12,7 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """The results of coroutines that run at the same time, in their order. `work` makes each of
-    them when it is begun.
+    """The results of coroutines that run at the same time, in their order.
 
     One that fails ends the others, and its exception is raised.
     """
@@ -27,6 +26,11 @@ async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
                 await asyncio.sleep(0)
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
+    finally:
+        # One of them that was never begun would be complained of by Python.
+        if isinstance(work, Sequence):
+            for part in work:
+                part.close()
     return [task.result() for task in tasks]
 
 

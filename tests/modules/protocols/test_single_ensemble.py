@@ -1,5 +1,6 @@
 """Single agents and static ensembles, as called, voted, copied, saved and compiled."""
 
+import asyncio
 import gc
 import json
 import re
@@ -11,6 +12,7 @@ import dspy
 import pytest
 
 import folkmoot as fm
+from folkmoot.modules.base.calls import with_usage
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.roles import ROLES, SPEAKERS
 from folkmoot.pipelines.testing.replies import filled, text_of
@@ -99,6 +101,29 @@ def test_members_are_asked_at_the_same_time_and_vote(
     assert [turn["answer"] or "?" for turn in prediction.transcript] == list(answers)
     assert prediction.usage["calls"] == len(answers) + answers.count("?")
     assert scripted.most_at_once == len(answers)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda part: (with_usage(part, number) for number in range(9)),
+        lambda part: list(map(part, range(9))),
+    ],
+    ids=["as it is begun", "before"],
+)
+@pytest.mark.parametrize("turns", range(8))
+def test_a_part_that_fails_while_others_are_begun_leaves_no_coroutine_behind(
+    work: Any, turns: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def part(number: int) -> None:
+        for _ in range(99 if number else turns):
+            await asyncio.sleep(0)
+        raise fm.UserError("the budget is spent")
+
+    with pytest.raises(fm.UserError):
+        asyncio.run(fm.together(work(part)))
+    gc.collect()
+    assert not [str(warning.message) for warning in recwarn]
 
 
 def test_names_of_members_and_their_lms(scripted: Any) -> None:
