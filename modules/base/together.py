@@ -12,8 +12,7 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """The results of coroutines that run at the same time, in their order. `work` makes each of
-    them when it is begun.
+    """The results of coroutines that run at the same time, in their order.
 
     One that fails ends the others, and its exception is raised.
     """
@@ -28,7 +27,8 @@ async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     finally:
-        if isinstance(work, Sequence):  # whose later parts are there, and may never have begun
+        # One of them that was never begun would be complained of by Python.
+        if isinstance(work, Sequence):
             for part in work:
                 part.close()
     return [task.result() for task in tasks]

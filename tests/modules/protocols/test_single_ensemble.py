@@ -5,7 +5,6 @@ import gc
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,7 @@ def test_members_are_asked_at_the_same_time_and_vote(
 @pytest.mark.parametrize(
     "work",
     [
-        lambda part: (with_usage(partial(part, number)) for number in range(9)),
+        lambda part: (with_usage(part, number) for number in range(9)),
         lambda part: list(map(part, range(9))),
     ],
     ids=["as it is begun", "before"],
@@ -138,6 +137,19 @@ def test_names_of_members_and_their_lms(scripted: Any) -> None:
     assert sorted(body["model"] for body in scripted.bodies) == ["cot", "simple", "simple-1"]
     with pytest.raises(fm.UserError, match=r"simple\.7.*simple\.0, cot, simple\.1"):
         program.assign({"simple.7": None})
+
+
+def test_a_budget_that_ends_among_members_leaves_none_unawaited(
+    scripted: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    scripted.reply = by_model(m0="A", m1="A", m2="B", m3="B")
+    given = {"choices": ["a", "b"], "answer": "A"}
+    asked = [fm.Question(id=str(i), question=f"{i}?", **given) for i in range(9)]
+    members = team(scripted, "m0", "m1", "m2", "m3")
+    result = fm.evaluate(members, asked, budget="10 calls", tracking=False)
+    assert 0 < len(result.rows) < 9
+    gc.collect()
+    assert not [one for one in recwarn.list if issubclass(one.category, RuntimeWarning)]
 
 
 def test_a_weighted_vote_without_weights_is_refused_before_any_call(scripted: Any) -> None:
