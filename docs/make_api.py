@@ -94,7 +94,7 @@ INNER = {
     *("rename", "accuracy_a", "accuracy_b", "gat", "idle", "sampled", "watched", "keep", "draws"),
     *("not_tried_k_times", "word", "refuse_idle_role", "most_turns", "next_command", "judged"),
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
-    *("default_metric", "main", "answered", "failures", "mostly_unread", "unbeaten_choice", "met"),
+    *("main", "answered", "failures", "mostly_unread", "unbeaten_choice", "met"),
     *("not_shown", "not_met", "near", "port", "routed", "answering", "spoken", "to_row", "socket"),
     *("program_with", "spent", "requests", "ending"),
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Container, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -183,10 +183,10 @@ class metered:  # noqa: N801
             outer.turns += self.turns
 
 
-async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
-    """The result of an awaitable, and the usage of its calls."""
+async def with_usage(function: Callable[..., Awaitable[T]], *args: Any) -> tuple[T, Usage]:
+    """The result of an async function, and the usage of its calls."""
     with metered() as usage:
-        return await answering, usage
+        return await function(*args), usage
 
 
 def meters() -> list[Usage]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 from .calls import CallError, FatalCallError, GivenUpError
@@ -14,32 +14,35 @@ T = TypeVar("T")
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
     """The results of coroutines that run at the same time, in their order.
 
-    One that fails ends the others, and its exception is raised. `work` makes each of them when it
-    is begun, for of those that never are, Python would complain.
+    One that fails ends the others, and its exception is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = []
+            tasks: list[asyncio.Task[T]] = []
             for part in work:
                 tasks.append(group.create_task(part))
-                # In these turns of the event loop its request goes out, so that the server is at
-                # work while the next one is written.
-                await asyncio.sleep(0)
+                # It begins before the next one is made: its request goes out while that one is
+                # written.
                 await asyncio.sleep(0)
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
+    finally:
+        # One of them that was never begun would be complained of by Python.
+        if isinstance(work, Sequence):
+            for part in work:
+                part.close()
     return [task.result() for task in tasks]
 
 
-async def those_who_answer(work: Iterable[Coroutine[object, object, T]]) -> list[T | CallError]:
+async def those_who_answer(work: Iterable[Callable[[], Awaitable[T]]]) -> list[T | CallError]:
     """As `together`, but a request that an endpoint refuses ends only its own work and stands in
     its place, so that a panel goes on without that member. If all are refused, the first refusal is
     raised.
     """
 
-    async def attempt(part: Coroutine[object, object, T]) -> T | CallError:
+    async def attempt(part: Callable[[], Awaitable[T]]) -> T | CallError:
         try:
-            return await part
+            return await part()
         except (FatalCallError, GivenUpError):  # which concern the others, too
             raise
         except CallError as problem:

@@ -208,7 +208,7 @@ class StrategyNetwork(Program):
         chosen = await self.selector.acall(question=task.question, key=task.key)
         names, weights = self.state.config.strategies, chosen.weights
         asked = [(i, name) for i, name in enumerate(chosen.choices) if name is not None]
-        predictions = await together(with_usage(self._ask(task, i, name)) for i, name in asked)
+        predictions = await together(with_usage(self._ask, task, i, name) for i, name in asked)
         turns = []
         answers: list[str | None] = [None] * len(chosen.choices)
         spelled: dict[Any, str] = {}

@@ -176,7 +176,7 @@ class Ensemble(
             )
         names = [name for name in self.names for _ in range(self.samples)]
         answered = await those_who_answer(
-            with_usage(_sample(program, task, number))
+            partial(with_usage, _sample, program, task, number)
             for program, number in product(self.members, range(self.samples))
         )
         # A name for each ballot: a report counts the answers by the names of turns.

@@ -85,7 +85,8 @@ class Contest(ContestResult, ShownResult):
         runs: dict[str, Evaluation] = {}
         for name, folder in self.folders.items():
             # A contest may stop before each program has.
-            if (folder / RESULTS).stat().st_size:
+            rows = folder / RESULTS
+            if not rows.exists() or rows.stat().st_size:
                 runs[name] = earlier(folder)
         return runs
 

@@ -387,7 +387,9 @@ def searches_in(body: Mapping[str, Any]) -> int | None:
         for item in items:
             # OpenAI asks nothing for opening a page that a search has found.
             if isinstance(item, dict) and item.get("type") == "web_search_call":
-                searches += (item.get("action") or {}).get("type", "search") == "search"
+                action = item.get("action")
+                opens = isinstance(action, dict) and action.get("type", "search") != "search"
+                searches += not opens
     return searches or None
 
 

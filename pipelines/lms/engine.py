@@ -68,6 +68,7 @@ from .store import Booking, CallCache, CallStore, at_meter, books_around
 DEFAULT_LM = "local/gemma-3-270m"
 CHAT_PATH = "chat/completions"
 MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
+MOST_CHANGED = 8  # requests with other settings in place of a refused one
 LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
 LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
@@ -676,6 +677,7 @@ class Engine:
         from .refusals import changes_of, missed_schema, says_other
 
         refusals: list[tuple[list[Change], Exception]] = [([], problem)]
+        asked_with = set[frozenset[Change]]()
         for changes, refusal in refusals:  # which grow, so that few changes are tried before many
             tried = habits.trying(changes)
             for change in changes_of(tried, refusal, tried.fit(asked), number):
@@ -683,6 +685,10 @@ class Engine:
                 if call.whole and change.what != "renames":
                     continue
                 more = [*changes, change]
+                # An endpoint that repeats the request in its refusal names all settings each time.
+                if frozenset(more) in asked_with or len(asked_with) == MOST_CHANGED:
+                    continue
+                asked_with.add(frozenset(more))
                 fitted = _Call(habits.trying(more).fit(asked), call.key, call.whole)
                 try:
                     reply = await self._attempt(endpoint, fitted, number)

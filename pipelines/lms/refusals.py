@@ -35,6 +35,9 @@ from .failures import (
     asks_our_schema,
 )
 
+LONGEST_WAIT = 366 * 86_400.0
+"""A longer wait in seconds makes no sense, such as that until a moment in microseconds."""
+
 _NO_MONEY = pattern(
     r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
@@ -232,6 +235,8 @@ def _of_the_moment(
     status: int, reason: str, words: str, headers: Mapping[str, str], name: str
 ) -> TransientError | CallError:
     wait = seconds_to_wait(headers) or _stated_wait(words) or None
+    if wait is not None and wait > LONGEST_WAIT:
+        wait = None
     said = f"{name} answered {status} ({reason})"
     if wait is not None and wait > MOST_PAUSE:
         until = datetime.now().astimezone() + timedelta(seconds=wait)

@@ -101,11 +101,6 @@ class Summary:
         return metric_name(self.run)
 
     @property
-    def default_metric(self) -> bool:
-        """Whether answers were scored by accuracy, the default."""
-        return not self.run.metric
-
-    @property
     def main(self) -> ScoreFields:
         """The score by the run's metric."""
         return self.scores[self.metric]

@@ -1,5 +1,7 @@
 """Single agents and static ensembles, as called, voted, copied, saved and compiled."""
 
+import asyncio
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +12,7 @@ import dspy
 import pytest
 
 import folkmoot as fm
+from folkmoot.modules.base.calls import with_usage
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.roles import ROLES, SPEAKERS
 from folkmoot.pipelines.testing.replies import filled, text_of
@@ -100,6 +103,29 @@ def test_members_are_asked_at_the_same_time_and_vote(
     assert scripted.most_at_once == len(answers)
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda part: (with_usage(part, number) for number in range(9)),
+        lambda part: list(map(part, range(9))),
+    ],
+    ids=["as it is begun", "before"],
+)
+@pytest.mark.parametrize("turns", range(8))
+def test_a_part_that_fails_while_others_are_begun_leaves_no_coroutine_behind(
+    work: Any, turns: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def part(number: int) -> None:
+        for _ in range(99 if number else turns):
+            await asyncio.sleep(0)
+        raise fm.UserError("the budget is spent")
+
+    with pytest.raises(fm.UserError):
+        asyncio.run(fm.together(work(part)))
+    gc.collect()
+    assert not [str(warning.message) for warning in recwarn]
+
+
 def test_names_of_members_and_their_lms(scripted: Any) -> None:
     names = {name: name.replace(".", "-") for name in ("simple", "simple.1", "cot")}
     lms = {seat: fm.lm(f"openai/{name}", api_base=scripted.url) for seat, name in names.items()}
@@ -111,6 +137,19 @@ def test_names_of_members_and_their_lms(scripted: Any) -> None:
     assert sorted(body["model"] for body in scripted.bodies) == ["cot", "simple", "simple-1"]
     with pytest.raises(fm.UserError, match=r"simple\.7.*simple\.0, cot, simple\.1"):
         program.assign({"simple.7": None})
+
+
+def test_a_budget_that_ends_among_members_leaves_none_unawaited(
+    scripted: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    scripted.reply = by_model(m0="A", m1="A", m2="B", m3="B")
+    given = {"choices": ["a", "b"], "answer": "A"}
+    asked = [fm.Question(id=str(i), question=f"{i}?", **given) for i in range(9)]
+    members = team(scripted, "m0", "m1", "m2", "m3")
+    result = fm.evaluate(members, asked, budget="10 calls", tracking=False)
+    assert 0 < len(result.rows) < 9
+    gc.collect()
+    assert not [one for one in recwarn.list if issubclass(one.category, RuntimeWarning)]
 
 
 def test_a_weighted_vote_without_weights_is_refused_before_any_call(scripted: Any) -> None:

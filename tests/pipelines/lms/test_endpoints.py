@@ -113,6 +113,10 @@ def one_at_a_time(*names: str) -> Callable[[dict[str, Any], int], Said]:
     return answer
 
 
+def repeating(body: dict[str, Any], before: int) -> Said:
+    return error(400, f"Cannot serve {json.dumps(body, indent=1)} (id {before})")
+
+
 BLOCKED = {**completion("x"), "choices": []}
 RESET = {"headers": {"X-RateLimit-Reset": str(int(1000 * (time.time() + 9000)))}}
 EMPTY_ERROR = {**completion("A"), "error": {"message": "", "code": None}}
@@ -254,6 +258,14 @@ BEHAVIOURS = [
         "one setting after the other is refused",
         one_at_a_time("temperature", "response_format", "max_tokens"),
         calls=7,
+    ),
+    Behaviour(
+        "a refusal repeats the request",
+        repeating,
+        NONE,
+        error="refused the request",
+        stopped="refused the request",
+        calls=27,
     ),
     Behaviour("another name for the limit", refusing("max_tokens", OTHER_LIMIT), calls=4),
     *(
@@ -414,6 +426,10 @@ BEHAVIOURS = [
         )
     ),
     Behaviour("the exact wait wins", once(EXACT), calls=4, paid=3),
+    *(
+        Behaviour(f"a wait without sense: {words}", once(error(429, words)), calls=4, paid=3)
+        for words in ("Try again in 99999999999999 s.", '"X-RateLimit-Reset": 1741305600000000')
+    ),
     # The bill
     Behaviour(
         "a total with thoughts",

@@ -150,6 +150,7 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
         ("anthropic/claude-sonnet-4-5", {"server_tool_use": {"web_search_requests": 0}}, None),
         ("openai/gpt-4.1", [{"type": "web_search_call"}, {"type": "message"}], 1),
         ("openai/gpt-4.1", [{"type": "web_search_call", "action": {"type": "open_page"}}], None),
+        ("openai/gpt-4.1", [{"type": "web_search_call", "action": "search"}], 1),
         ("openai/gpt-4.1", "odd", None),
     ],
 )
