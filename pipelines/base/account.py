@@ -237,8 +237,8 @@ class Account:
         if self.whole is None or self.whole == self.budget:
             return f"budget {self.budget} spent ({used}): {kept}"
         return (
-            f"budget {self.whole} spent ({used}) but for what is kept back to ask the result the "
-            f"held-out questions: {kept}"
+            f"budget {self.whole} spent ({used}), except for what is kept for the held-out "
+            f"questions: {kept}"
         )
 
     def _fully_promised(self) -> bool:

@@ -169,8 +169,8 @@ def asked(rows: int, questions: int) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """A clause as a sentence of its own; an address that begins it keeps its spelling."""
-    if "://" in text.split()[0]:
+    """A clause as a sentence of its own; an address or a name that begins it keeps its spelling."""
+    if "/" in text.split()[0]:
         return f"{text}."
     return f"{text[0].upper()}{text[1:]}."
 

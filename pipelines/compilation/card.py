@@ -35,16 +35,18 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if held_out := result.get("after") or result.get("before"):
         name = metric_name(document)
         card.scores = [Score.of(name, held_out["scores"][name])]
+    runs = [folder / "before", *sorted(folder.glob("after/*"))]
+    evaluated = [run for run in runs if run.is_dir()]
     if pair := result.get("comparison"):
-        difference = {**pair, "value": pair["difference"]}
-        card.scores.append(Score.of("difference", difference))
+        # Without an evaluation after, the given program was compared with itself.
+        if len(evaluated) > 1:
+            difference = {**pair, "value": pair["difference"]}
+            card.scores.append(Score.of("difference", difference))
         outcome = pair["outcome"]
         card.outcome = {A: UNDECIDED, B: WORSE}.get(outcome, outcome)
         if result["gain"]:  # of phrases F1 decides, which that outcome is not about
             card.outcome = BEATS
     card.files = [folder / PROMPTS] if (folder / PROMPTS).exists() else []
-    runs = [folder / "before", *sorted(folder.glob("after/*"))]
-    evaluated = [run for run in runs if run.is_dir()]
     # The last one is that of the program that came out.
     if evaluated and (summary := read_object(evaluated[-1] / SUMMARY)):
         card.costs = costs_of(summary)

@@ -214,7 +214,7 @@ class Lane:
 
     def _mean_cost(self, answers: Sequence[Answer], unit: str) -> float | None:
         value = getattr(total(answer.takes for answer in answers), unit)
-        if value is None:
+        if value is None or not answers:
             return None
         # `takes` is the bill of all repeats.
         return float(value) / max(1, sum(answer.answered for answer in answers))

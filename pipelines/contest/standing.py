@@ -21,6 +21,7 @@ from .race import Race
 
 FREE_ALPHA = 0.05
 FAIR_OPPONENT = "one prompt asked k times"
+PAYS_FOR_NO_MORE = ". The budget of {} pays for no more questions"
 
 
 def places(race: Race, *, so_far: bool = False) -> list[Place]:
@@ -39,7 +40,9 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     for place, lane in enumerate(lanes):
         scores = lane.right(questions)
         right, low, high = map(written.own, _rate(scores))
-        multiple = (lane.per_question(unit) or 0.0) / base if base else None
+        costs, multiple = lane.per_question(unit), None
+        if base and costs is not None:
+            multiple = costs / base
         row = Place(
             name=lane.entrant.name,
             right=right,
@@ -58,10 +61,12 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
             fair=lane.entrant.fair,
             team=lane.entrant.team,
         )
-        if lane is not reference and race.watch is not None and lane not in others:
-            differences = race.watch.differences(place, lanes.index(reference))
-            gap = race.watch.against(place, lanes.index(reference))
-            listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
+        # Before a question has an answer of every program, there is nothing to compare.
+        watch = race.watch if race.seen else None
+        if lane is not reference and watch is not None and lane not in others:
+            differences = watch.differences(place, lanes.index(reference))
+            gap = watch.against(place, lanes.index(reference))
+            listed = sampled_interval(differences, len(race.questions), watch.alpha)
             difference, low, high, *listed_ends = map(written.own_gap, (*gap, *listed))
             row = replace(
                 row,
@@ -160,7 +165,10 @@ def race_verdict(race: Race) -> RaceVerdict:
     watch, names, margin = race.watch, race.order, race.plan.margin
     if watch is None or not watch.seen:
         name = next(iter(names), race.plan.field[0].name)
-        return RaceVerdict("undecided", name, "there are no answers to go by yet")
+        reason = "no question has been answered by every program yet"
+        if race.short:
+            reason += PAYS_FOR_NO_MORE.format(race.plan.budget)
+        return RaceVerdict("undecided", name, reason)
     winner, seen = watch.recommended, counted(watch.seen, "question")
     team = race.watched[winner].entrant.team
     rivals = [place for place in race.kept if team or place == race.reference]
@@ -203,7 +211,7 @@ def race_verdict(race: Race) -> RaceVerdict:
     elif race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
     elif race.short:
-        reason += f". The budget of {race.plan.budget} pays for no more questions"
+        reason += PAYS_FOR_NO_MORE.format(race.plan.budget)
     advice += "; nothing is shown to beat it"
     verdict = RaceVerdict("undecided", names[winner], reason, advice, _open(race, winner, others))
     if not others or unread:

@@ -243,7 +243,10 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     if hashes(team)["program_hash"] != run.summary.run.program_hash:
         plan.notes.append(CHANGED)
     # Read last, since a team that cannot answer again is split without any question.
-    questions = plan.questions = _questions(run, request)
+    plan.questions = _questions(run, request)
+    # Where the team has not answered, an arm would have nothing to stand against.
+    recorded = {row.id for row in dialogues.rows}
+    questions = [question for question in plan.questions if question.id in recorded]
     for name in wanted:
         hears_nobody = exchange.again is None or (name == "stance" and not exchange.stances)
         if name in AGAIN and hears_nobody:

@@ -231,7 +231,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         raise UserError(f"a run is {what}: pass an evaluation, or the name of the folder of one")
     folder = Path(run).expanduser()
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: name one that an evaluation wrote")
+        raise UserError(f"there is no folder {folder}: name one that folkmoot wrote")
     described = read_run(folder)
     written = read_object(folder / SUMMARY) or {}
     if not isinstance(written.get("report") or {}, dict):

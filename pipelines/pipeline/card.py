@@ -32,7 +32,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         if step.sentences:
             # A step that its share of the budget ended has a result, from which the next begins.
             note = f" (stopped: {step.problem})" if step.problem else ""
-            card.sentences.append(f"{title}: {' '.join(step.sentences[:2])}{note}")
+            said = " ".join(f"{each.removesuffix('.')}." for each in step.sentences[:2])
+            card.sentences.append(f"{title}: {said}{note}")
         if step.problem:
             card.ended(f"{title} stopped early: {step.problem}")
         if card.program is not None:  # the last step has judged it, on these questions

@@ -23,6 +23,7 @@ from ..base.typed import Signed, as_read, misfit
 from .folder import MANIFEST as MANIFEST
 from .folder import claimed, unwritable
 from .rows import RESULTS
+from .summary import SUMMARY
 
 IMPORT = "import.json"  # in a folder with the runs of an import
 CONTEST = "contest.json"  # in a folder with the runs of a contest, below `runs`
@@ -220,7 +221,7 @@ def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
 
 def rival_of(folder: Path, run: Manifest) -> Path | None:
     """The latest run beside a folder with the same questions, an answer, and another program or
-    LM.
+    LM, which did not stop early.
     """
     for other, manifest in former_runs(folder):
         # The same program with the same LMs would be compared with itself.
@@ -229,6 +230,7 @@ def rival_of(folder: Path, run: Manifest) -> Path | None:
         if other == folder or not asked_the_same or all(same):
             continue
         with suppress(OSError):  # without rows, as of a run that was stopped at once
-            if (other / RESULTS).stat().st_size:
+            stopped = (read_object(other / SUMMARY) or {}).get("stopped")
+            if (other / RESULTS).stat().st_size and stopped is None:
                 return other
     return None

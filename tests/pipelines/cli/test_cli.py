@@ -96,6 +96,10 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     (tmp_path / "out" / "results.jsonl").write_text("")  # as of a run that was stopped at once
     other = evaluate(scripted, ten, "--out", tmp_path / "other")
     assert "next: folkmoot try " in other.stdout
+    # A run that stopped early is no rival.
+    evaluate(scripted, ten, "--out", tmp_path / "short", "--budget", "3 calls", program=SPEC)
+    last = evaluate(scripted, ten, "--out", tmp_path / "last", program="single:zero_shot")
+    assert f"next: folkmoot compare {tmp_path / 'other'} {tmp_path / 'last'}" in last.stdout
 
 
 def test_a_run_from_the_cache_still_tells_the_price(

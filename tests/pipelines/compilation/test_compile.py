@@ -27,6 +27,7 @@ from planted import (
 import folkmoot as fm
 from folkmoot.modules.protocols.nearest import NearestDemos
 from folkmoot.optimizers.prompts.candidates import prompts_of
+from folkmoot.pipelines.compilation.card import KIND
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.strategies import Simple
 
@@ -103,6 +104,8 @@ def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any, nam
     assert found.compilation.winner == "given"
     assert prompts_of(found) == prompts_of(fm.SingleAgent("simple"))
     assert found.compilation.comparison["difference"] == 0
+    # Nothing else was asked the held-out questions.
+    assert [score.name for score in KIND.card(found.compilation.folder).scores] == ["accuracy"]
     assert found.compilation.gain is False
     assert "no gain" in found.compilation.verdict
 

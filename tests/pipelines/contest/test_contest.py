@@ -280,7 +280,7 @@ def test_k_follows_from_prices_alone(tmp_path: Path) -> None:
     assert {ratio: samples_for(ratio, 1.0) for ratio in pays} == pays
 
 
-@pytest.mark.parametrize("budget", ["0.003 USD", "150 calls", "6k tokens"])
+@pytest.mark.parametrize("budget", ["0.003 USD", "150 calls", "6k tokens", "4 calls"])
 def test_the_budget_is_never_overrun(budget: str, tmp_path: Path) -> None:
     asked = questions(30)
     contest = hold({"crew": team("crew", 70)}, asked, budget=budget, out=tmp_path)
@@ -289,8 +289,14 @@ def test_the_budget_is_never_overrun(budget: str, tmp_path: Path) -> None:
         "0.003 USD": 0 < paid["cost_usd"] <= 0.003,
         "150 calls": (paid["calls"] or 0) <= 150,
         "6k tokens": (paid["prompt_tokens"] or 0) + (paid["completion_tokens"] or 0) <= 6_000,
+        "4 calls": (paid["calls"] or 0) <= 4,
     }
     assert most[budget]
+    assert contest.reason.endswith(" pays for no more questions")
+    # Of a program without an answer neither a price nor a difference is known.
+    for place in contest.places:
+        unknown = (place.usd, place.multiple, place.difference) == (None, None, None)
+        assert unknown == (place.n == 0)
     assert (tmp_path / "winner").is_dir()
     more = contest.resume(budget="1 USD")
     assert more.places[0].n > contest.places[0].n

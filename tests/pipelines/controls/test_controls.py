@@ -54,9 +54,11 @@ class Scripted:
         return len(self.prompts)
 
 
-def recorded(scripted: Scripted, out: Path, opening: str = "blind", rounds: int = 3) -> Any:
+def recorded(
+    scripted: Scripted, out: Path, opening: str = "blind", rounds: int = 3, **more: Any
+) -> Any:
     team = fm.Deliberation(ROLES, "judge", rounds, opening=opening)
-    quietly: Any = {"lm": scripted.lm, "tracking": False, "progress": False}
+    quietly: Any = {"lm": scripted.lm, "tracking": False, "progress": False, **more}
     return fm.evaluate(team, QUESTIONS, out=out, settings={"data": "riddles"}, **quietly)
 
 
@@ -158,6 +160,17 @@ def test_a_budget_ends_it_and_more_money_goes_on(tmp_path: Path) -> None:
     assert whole.to_dict()["questions"] == len(QUESTIONS)
     rows = (tmp_path / "run/controls/arms/placebo/results.jsonl").read_text().splitlines()
     assert len(rows) == len(QUESTIONS)
+
+
+def test_arms_are_asked_what_the_team_has_answered(tmp_path: Path) -> None:
+    scripted = Scripted()
+    run = recorded(scripted, tmp_path / "run", budget="30 calls", concurrency=1)
+    assert 0 < len(run.rows) < len(QUESTIONS)
+    found = controls(run, scripted, arms=["one_context"], questions=QUESTIONS)
+    assert (found.stopped, found.questions) == (None, len(run.rows))
+    for arm in ("isolated", "placebo", "one_context"):
+        rows = (tmp_path / f"run/controls/arms/{arm}/results.jsonl").read_text().splitlines()
+        assert len(rows) == len(run.rows)
 
 
 def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_path: Path) -> None:

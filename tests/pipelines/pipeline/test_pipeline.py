@@ -100,6 +100,7 @@ def test_each_step_starts_from_what_the_one_before_made(
     assert result.winner in ("one prompt", "single:cot", TEAM)
     assert isinstance(fm.load_program(out), fm.Program)
     assert len(result.sentences) == 4
+    assert all(line.endswith(".") for line in result.sentences)
     paid = totals(*steps_in(out))
     assert result.calls == paid.calls > 0
     page = fm.report(out, tracking=False)  # the contest's verdict, and the runs of other steps
