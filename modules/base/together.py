@@ -21,8 +21,9 @@ async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
             tasks: list[asyncio.Task[T]] = []
             for part in work:
                 tasks.append(group.create_task(part))
-                # It begins before the next one is made: its request goes out while that one is
-                # written.
+                # In these turns of the event loop it begins, and its request goes out before the
+                # next one is written.
+                await asyncio.sleep(0)
                 await asyncio.sleep(0)
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
