@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-qwen lint types pyright bench bench-fast test-frameworks api llms notebooks pictures screenshots site samples clean
+.PHONY: demo test test-nightly test-slow test-qwen lint types pyright bench bench-fast test-frameworks test-mlflow api llms notebooks pictures screenshots site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,11 @@ test-qwen: $(VENV)/.installed-test
 # Teams of ten frameworks, each in an environment of its own, against a server that counts.
 test-frameworks: $(VENV)/.installed-test
 	$(BIN)/python tools/frameworks.py
+
+# MLflow 3.18 over the parts of 3.17, which are all that some indexes have.
+test-mlflow: $(VENV)/.installed-test
+	$(BIN)/python -m pip install -q --no-deps --upgrade --target $(VENV)/mlflow-next mlflow==3.18.0
+	PYTHONPATH=$(CURDIR)/$(VENV)/mlflow-next $(BIN)/python -m pytest tests/pipelines/tracking -m "not nightly"
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

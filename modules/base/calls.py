@@ -176,7 +176,8 @@ class metered:  # noqa: N801
     def __exit__(self, problem: object, *_: object) -> None:
         METER.reset(self._token)
         if self.outer is not None:
-            self.outer.usage.add(self.usage)
+            with _ADDING:
+                self.outer.usage.add(self.usage)
             self.outer.failure = self.failure or self.outer.failure
         if problem is not None and (outer := _of_each(self.outer)) is not None:
             outer.calls += self.calls

@@ -29,7 +29,7 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
 
 def whole(value: Any) -> int:
     """A whole number above 0, or 0 for anything else."""
-    # Python counts True as 1, which in a row is no number.
+    # True is an int in Python, and not a count.
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return max(0, value)

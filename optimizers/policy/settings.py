@@ -105,7 +105,7 @@ def configured(
         raise UserError(f"there is no preset {preset!r}: choose one of {', '.join(PRESETS)}.")
     merged = {**PRESETS[preset], **settings}
     network, training = NetworkConfig.__dataclass_fields__, TrainingSettings.__dataclass_fields__
-    # No name is in both, so that a setting says by itself what it is of.
+    # No name is in both: the name alone says whether a setting is the network's.
     known = network | training
     for name in merged:
         if name not in known:

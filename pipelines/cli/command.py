@@ -93,7 +93,7 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
         name for base in request.__mro__ for name in inspect.get_annotations(base)
     )
     options = {}
-    for name in filter(declared.__contains__, names):  # a class variable is no field
+    for name in filter(declared.__contains__, names):  # class variables are not fields
         plain, *metadata = get_args(hints[name]) or (None,)
         told = next((part for part in metadata if hasattr(part, "help")), None)
         if told is not None:

@@ -216,6 +216,6 @@ def compilation_in(folder: Path | None) -> Compilation | None:
     result = (read_object(folder / COMPILE) or {}).get("result")
     if not isinstance(result, dict):
         return None
-    # Its `out` is no field: the folder is where it is now, whatever the file calls it.
+    # The folder is where it is now: it may have been moved since the file was written.
     known = only(result, Compilation.__dataclass_fields__)
     return Compilation(**{**known, "folder": folder})
