@@ -40,9 +40,21 @@ def child(*words: Any) -> list[str]:
 
 
 def free_port() -> int:
+    """A port for a server that starts at once; where nobody may answer, take `closed_port`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+_HELD: list[socket.socket] = []
+
+
+def closed_port() -> int:
+    """A port that refuses connections; it stays ours, so that no other test's server takes it."""
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))
+    _HELD.append(held)
+    return int(held.getsockname()[1])
 
 
 def lm(server: ScriptedServer) -> list[str]:

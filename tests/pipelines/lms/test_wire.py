@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from children import Forked, in_child
-from cli_helpers import free_port
+from cli_helpers import closed_port
 from completions import completion
 from mortal import answers_with_few_files, asks_anthropic, questions, ten_calls_at_once
 from wire_server import Server
@@ -55,7 +55,7 @@ def run(url: str, out: Path | None = None, n: int = 3, timeout: float = 120, **m
 
 
 def nobody_there() -> str:
-    return f"http://127.0.0.1:{free_port()}/v1"
+    return f"http://127.0.0.1:{closed_port()}/v1"
 
 
 def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:

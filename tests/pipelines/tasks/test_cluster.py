@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from acting import REPAIRED, add_task, no_bwrap
 from children import BARE
+from cli_helpers import closed_port
 from completions import completion
 
 import folkmoot as fm
@@ -257,9 +258,7 @@ def test_machines_that_cannot_reach_the_meter_are_refused(monkeypatch: pytest.Mo
 
 @needs_ray
 def test_an_address_where_nothing_listens_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{closed_port()}")
     began = time.monotonic()
     with pytest.raises(fm.UserError, match=r"Ray cannot be used .*refused.*correct RAY_ADDRESS"):
         join_cluster("127.0.0.1")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from by_day import some_by_day
-from cli_helpers import free_port
+from cli_helpers import closed_port
 from dialogue_rows import error_row, row
 from mlflow import MlflowClient, pyfunc
 from mlflow.models import Model
@@ -446,8 +446,8 @@ def test_a_store_that_cannot_be_used_is_told_soon(
         "a locked database": f"sqlite:///{here}/mlflow.db",
         "an unknown store": "nonsense://somewhere",
         "one in memory": "sqlite://",
-        "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{free_port()}/x",
-        "no server": f"http://me:{CANARY}@127.0.0.1:{free_port()}",
+        "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{closed_port()}/x",
+        "no server": f"http://me:{CANARY}@127.0.0.1:{closed_port()}",
     }[kind]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setattr("folkmoot.pipelines.tracking.store.CONNECT_SECONDS", 0.1)
