@@ -408,7 +408,7 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(
-            f"a long wait: {words} {headers}",
+            f"a long wait: {words} {' '.join(headers)}",
             once(http({"error": {"message": words}}, 429, **headers)),
             ("A",),
             stopped="asks to wait until",
