@@ -14,7 +14,7 @@ from ..base.calls import counted_once
 from ..base.sync import in_thread
 from .dspy_lm import arguments_of, asked_with_history, can_be_awaited, reply_text
 from .profile import DEFAULT_PROFILE, Profile, Wording
-from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
+from .prompt import DEFAULT_WORDING, chat_messages, plain_prompt, reply_form, system_text
 from .reply import parse_reply
 
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
@@ -169,7 +169,7 @@ class Asked:
         takes = getattr(lm, "takes", SAMPLING)
         # Only what this LM takes: endpoints refuse a request with a setting that they do not know.
         sampling = {name: settings[name] for name in takes if settings.get(name) is not None}
-        extra: dict[str, object] = {"fields": output_fields(self.signature, self.inputs, profile)}
+        extra = dict(reply_form(self.signature, self.inputs, profile))
         if settings.get("rollout_id") is not None:
             extra["rollout"] = settings["rollout_id"]
         shown = self.signature, self.demos, self.inputs, profile

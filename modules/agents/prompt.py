@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,36 +32,40 @@ _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 # ---------------------------------------------------------------------------------
 
 
-def output_fields(
-    signature: object, inputs: Mapping[str, object], profile: Profile
-) -> list[dict[str, object]]:
-    """The output fields in order, each with a `type` (text, option, boolean, number, span, action)
-    and, where the field is a choice, its `options`. Endpoints turn this into a JSON schema or a
-    grammar.
+def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """What a reply to these inputs may contain: `fields` are the output fields in order, each with
+    a `type` (text, option, boolean, number, span, action) and, where the field is a choice, its
+    `options`, for grammars; `schema` is their JSON schema. It is kept, and not to be changed.
     """
-    fields = []
+    options: Iterable[str] = inputs.get("choices") or ()
+    if options and profile.answer_form == "text":
+        options = inputs["choices"].values()
+    return _reply_form(signature, tuple(options), _kind_asked(inputs))
+
+
+# Most questions of a file have the same labels.
+@lru_cache(maxsize=256)
+def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[str, Any]:
+    fields: list[dict[str, Any]] = []
     outputs = fields_of(signature)
     for name in outputs.outputs:
-        if name == "answer":
-            fields.append({"name": name, **_answer_space(inputs, profile)})
+        if name == "answer" and options:
+            fields.append({"name": name, "type": "option", "options": list(dict.fromkeys(options))})
+        elif name == "answer":
+            fields.append({"name": name, "type": kind})
         elif name == "action":
             fields.append({"name": name, "type": "action"})
         elif name in outputs.options:
             fields.append({"name": name, "type": "option", "options": list(outputs.options[name])})
         else:
             fields.append({"name": name, "type": "text"})
-    return fields
+    return {"fields": fields, "schema": json_schema(fields)}
 
 
-def _answer_space(inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    choices = inputs.get("choices")
-    if choices:
-        options = choices if profile.answer_form == "label" else choices.values()
-        return {"type": "option", "options": list(dict.fromkeys(options))}
-    kind = inputs.get("kind") or "span"
-    if kind == "choice":  # without options to choose from
-        kind = "span"
-    return {"type": kind}
+def _kind_asked(inputs: Mapping[str, Any]) -> str:
+    """The kind of a question; `span` for a choice without options to choose from."""
+    kind = str(inputs.get("kind") or "span")
+    return "span" if kind == "choice" else kind
 
 
 def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -225,7 +229,7 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
 def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
     choices = inputs.get("choices")
     if not choices:
-        return frame.ANSWER_FORMS[_answer_space(inputs, profile)["type"]]
+        return frame.ANSWER_FORMS[_kind_asked(inputs)]
     return frame.ANSWER_FORMS[profile.answer_form].format(labels=", ".join(choices))
 
 

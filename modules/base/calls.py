@@ -163,6 +163,8 @@ class metered:  # noqa: N801
 
     def __init__(self, *, each: bool = False) -> None:
         self.usage, self.each = Usage(), each
+        self.whole: metered | None = None
+        """The innermost block, from this one on, that keeps each call."""
         self.calls: list[Usage] = []
         self.failure: BaseException | None = None
         """The last call that failed, also where a program went on without it."""
@@ -170,6 +172,10 @@ class metered:  # noqa: N801
 
     def __enter__(self) -> Usage:
         self.outer: metered | None = METER.get()
+        if self.each:
+            self.whole = self
+        elif self.outer is not None:
+            self.whole = self.outer.whole
         self._token = METER.set(self)
         return self.usage
 
@@ -179,9 +185,10 @@ class metered:  # noqa: N801
             with _ADDING:
                 self.outer.usage.add(self.usage)
             self.outer.failure = self.failure or self.outer.failure
-        if problem is not None and (outer := _of_each(self.outer)) is not None:
-            outer.calls += self.calls
-            outer.turns += self.turns
+            outer = self.outer.whole
+            if problem is not None and outer is not None:
+                outer.calls += self.calls
+                outer.turns += self.turns
 
 
 async def with_usage(function: Callable[..., Awaitable[T]], *args: Any) -> tuple[T, Usage]:
@@ -214,24 +221,19 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
     `worth` is what the call would have cost without records and caches.
     """
     meter: metered | None = METER.get()
-    if meter is not None:
-        with _ADDING:  # a program's own threads add to the same sum
-            meter.usage.add(usage)
-    if (whole := _of_each(meter)) is not None:
-        whole.calls.append(worth or usage)
+    if meter is None:
+        return
+    with _ADDING:  # a program's own threads add to the same sum
+        meter.usage.add(usage)
+    if meter.whole is not None:
+        meter.whole.calls.append(worth or usage)
 
 
 def record_turn(turn: object) -> None:
     """Keep what an agent said, which would be lost where its program fails later."""
-    if (whole := _of_each(METER.get())) is not None:
-        whole.turns.append(turn)
-
-
-def _of_each(meter: metered | None) -> metered | None:
-    """The innermost meter, from this one on, that keeps each call."""
-    while meter is not None and not meter.each:
-        meter = meter.outer
-    return meter
+    meter: metered | None = METER.get()
+    if meter is not None and meter.whole is not None:
+        meter.whole.turns.append(turn)
 
 
 def record_failure(problem: BaseException) -> None:
@@ -251,40 +253,28 @@ def counted_once() -> Iterator[None]:
         record_call(Usage.unknown(calls=1))
 
 
-class asking:  # noqa: N801
+def asking(
+    *,
+    seat: str | None = None,
+    question: str | None = None,
+    paid: Container[str] | None = None,
+    files: Mapping[str, str] | None = None,
+    place: object = None,
+) -> bound[Asker]:
     """Set the asker of the calls inside the block; values that are not passed are kept."""
-
-    def __init__(
-        self,
-        *,
-        seat: str | None = None,
-        question: str | None = None,
-        paid: Container[str] | None = None,
-        files: Mapping[str, str] | None = None,
-        place: object = None,
-    ) -> None:
-        self._seat = seat
-        self._question = question
-        self._paid = paid
-        self._files = files
-        self._place = place
-
-    def __enter__(self) -> None:
-        outer = ASKER.get()
-        question, requests, paid = self._question or outer.question, outer.requests, outer.paid
-        if question != outer.question:
-            requests, paid = set(), self._paid or ()
-        self._token = ASKER.set(
-            Asker(
-                self._seat or outer.seat,
-                question,
-                requests,
-                paid,
-                outer.turn,
-                outer.files if self._files is None else self._files,
-                self._place or outer.place,
-            )
-        )
-
-    def __exit__(self, *_: object) -> None:
-        ASKER.reset(self._token)
+    outer = ASKER.get()
+    requests, already = outer.requests, outer.paid
+    if question and question != outer.question:
+        requests, already = set(), paid or ()
+    if files is None:
+        files = outer.files
+    asker = Asker(
+        seat or outer.seat,
+        question or outer.question,
+        requests,
+        already,
+        outer.turn,
+        files,
+        place or outer.place,
+    )
+    return bound(ASKER, asker)

@@ -85,13 +85,14 @@ class Usage:
 
     def add(self, other: Usage) -> None:
         own, others = vars(self), vars(other)
+        before = _sums_in(own)
         # Most sums are of one call.
-        if self == _NOTHING_YET:
+        if before == _ZEROS:
             own.update(others)
             return
-        for name in _SUMS:
-            a, b = own[name], others[name]
-            own[name] = None if a is None or b is None else a + b
+        pairs = zip(before, _sums_in(others), strict=True)
+        sums = [None if a is None or b is None else a + b for a, b in pairs]
+        own.update(zip(_SUMS, sums, strict=True))
         if self.finish_reason is None:
             self.finish_reason = other.finish_reason
         elif other.finish_reason not in (None, self.finish_reason):
@@ -135,8 +136,8 @@ REFUSED = frozenset(
 
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
-_NOTHING_YET = Usage()
-_NOTHING = _NOTHING_YET.to_dict()
+_ZEROS = _sums_in(vars(Usage()))
+_NOTHING = Usage().to_dict()
 _NOT_NOTED = _NOTHING.but(**dict.fromkeys(DETAILS))
 """What the usage of an earlier version lacks, where calls were paid for."""
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from numbers import Number
@@ -316,7 +316,7 @@ class Foreign(Program):
         typed = None
         meter, asker = metered(), ASKER.get()
         if asker.requests is None:  # while it is compiled: equal requests of one call are counted
-            asker = replace(asker, requests=set())
+            asker = asker._replace(requests=set())
         with (
             dspy.context(adapter=self.adapter, trace=trace),
             bound(ASKER, asker),

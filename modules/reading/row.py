@@ -204,11 +204,13 @@ def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
     return None if row.error is not None else score_in(row, least)
 
 
-def taken(row: ResultRow) -> Usage:
-    """The bill of a row without caches; None in it where a cost is not known."""
+def taken(row: ResultRow, paid: Usage | None = None) -> Usage:
+    """The bill of a row without caches; None in it where a cost is not known. `paid` is what it has
+    paid, where the caller has read that already.
+    """
     row = ResultRow.of(row)
     if row.takes is not None:
         return Usage.of(row.takes)
-    usage = Usage.of(row.usage)
+    usage = paid or Usage.of(row.usage)
     # Of what cached calls took, nothing was noted.
     return Usage.unknown(usage.calls, usage.truncated_calls) if usage.cached_calls else usage

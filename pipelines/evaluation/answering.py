@@ -222,11 +222,14 @@ async def _graded(
     metric: Metric, question: Question, prediction: dspy.Prediction
 ) -> tuple[Graded | str, Usage]:
     """The metric's score, or its error as text, and the usage of the metric's own LM calls."""
-    with asking(seat=METRIC), metered(each=True) as usage:
-        try:
+    usage = Usage()
+    try:
+        if metric.builtin:  # it asks no LM
+            return metric.grade_now(question, prediction), usage
+        with asking(seat=METRIC), metered(each=True) as usage:
             return await metric.grade(question, prediction), usage
-        except MetricError as problem:
-            return str(problem), usage
+    except MetricError as problem:
+        return str(problem), usage
 
 
 def useful_concurrency(

@@ -14,7 +14,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -365,7 +365,7 @@ async def _room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
         if (asker := ASKER.get()).turn is None:
             for account in accounts:
                 await held.enter_async_context(account.question(key))
-            held.callback(ASKER.reset, ASKER.set(replace(asker, turn=key)))
+            held.callback(ASKER.reset, ASKER.set(asker._replace(turn=key)))
         return held.pop_all()
 
 

@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import filterfalse
 from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -186,7 +188,10 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
 
 def body_text(content: bytes | bytearray) -> str:
     """The text of an answer, which is in the encoding of JSON that it begins with."""
-    return content.decode(json.detect_encoding(content), "replace")
+    encoding = "utf-8"
+    if content[:1] != b"{" or content[1:2] == b"\0":
+        encoding = json.detect_encoding(content)
+    return content.decode(encoding, "replace")
 
 
 def is_stream(text: str) -> bool:
@@ -272,14 +277,15 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
                 f"{endpoint.name} blocked the reply ({_why_blocked(body)}): it has no message",
                 body.get("usage"),
             )
-        _raise(choices[0].get("error"), endpoint, body.get("usage"))
+        usage = body.get("usage")
+        _raise(choices[0].get("error"), endpoint, usage)
         message = choices[0]["message"]
-        reasons = [_reason_of(choice) for choice in choices]
+        reasons = list(map(_reason_of, choices))
         # of several choices, one that did not end well decides: such a reply is not kept
-        reason = next((ended for ended in reasons if ended not in KEEPABLE), reasons[0])
+        reason = next(filterfalse(KEEPABLE.__contains__, reasons), reasons[0])
         if reason in _FAILED:
             raise TransientError(
-                f"{endpoint.name} ended a reply by {reason!r}", "failed", usage=body.get("usage")
+                f"{endpoint.name} ended a reply by {reason!r}", "failed", usage=usage
             )
         spoken = without_thoughts(text_in(message.get("content")))
         answer, thoughts = spoken.text, thoughts_of(message) or spoken.thoughts
@@ -293,12 +299,12 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         return Reply(
             answer,
             reason,
-            **tokens_in(body.get("usage"), answer),
+            **tokens_in(usage, answer),
             body=body,
             probability=answer_probability(_logprobs_in(choices[0])),
             thoughts=thoughts or None,
             model=_name_in(body.get("model")),
-            cost_usd=cost_in(body.get("usage")),
+            cost_usd=cost_in(usage),
             tier=_name_in(body.get("service_tier")),
             searches=searches_in(body),
         )
@@ -328,19 +334,28 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
-    """Why a choice ended, in one spelling for all providers."""
-    reason = one_line(str(choice.get("finish_reason") or "stop"))[:40].casefold()
-    reason = reason.replace("-", "_")
+    """Why a choice ended."""
+    reason = _in_one_spelling(str(choice.get("finish_reason") or "stop"))
     calls = choice.get("message", {}).get("tool_calls")
     if reason == "stop" and calls:  # as some servers say, which would make a reply without text
         return TOOL_CALLS
-    if reason in _CUT_OFF:
-        return "length"
     return reason
+
+
+@lru_cache(maxsize=256)
+def _in_one_spelling(reason: str) -> str:
+    """The reason for which a choice ended, in one spelling for all providers."""
+    reason = one_line(reason)[:40].casefold().replace("-", "_")
+    return "length" if reason in _CUT_OFF else reason
+
+
+_THOUGHTS = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details"})
 
 
 def thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
+    if _THOUGHTS.isdisjoint(message) and isinstance(message.get("content"), str):
+        return ""
     for name in ("reasoning_content", "reasoning", "thinking"):
         thoughts = message.get(name)
         if thoughts and isinstance(thoughts, str):
@@ -398,6 +413,8 @@ def cost_in(usage: object) -> float | None:
     if not isinstance(usage, dict):
         return None
     cost = usage.get("cost", usage.get("estimated_cost"))
+    if cost is None and "cost_in_usd_ticks" not in usage:
+        return None
     if isinstance(cost, dict):  # with its parts
         cost = cost.get("total_cost")
     stated, ticks = _dollars(cost), _dollars(usage.get("cost_in_usd_ticks"))
@@ -559,31 +576,30 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     }
 
 
-def _plausible(usage: Mapping[str, object]) -> dict[object, int]:
-    """The plausible counts, by where they stand."""
-    stated: dict[object, object] = {}
+def _plausible(usage: Mapping[str, object]) -> dict[object, int | None]:
+    """The counts by where they stand; None for one that is not plausible."""
+    stated: dict[object, int | None] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
-            stated |= {(name, inner): count for inner, count in value.items()}
+            for inner, count in value.items():
+                stated[name, inner] = _tokens(count)
         else:
-            stated[name] = value
-    counts = {place: _tokens(count) for place, count in stated.items()}
-    return {place: count for place, count in counts.items() if count is not None}
+            stated[name] = _tokens(value)
+    return stated
 
 
-def _first(stated: Mapping[object, int], places: Iterable[object]) -> int | None:
+def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int | None:
     """The count at the first of these places that has one above 0: a proxy may fill a place that
     its provider left empty by 0.
     """
-    count = None
-    for place in places:
-        if place in stated and (count := stated[place]):
-            break
-    return count
+    counts = list(map(stated.get, places))
+    return next(filter(None, counts), 0 if 0 in counts else None)
 
 
 def _tokens(count: Any) -> int | None:
     """A count of tokens, which some servers give as text or as a float."""
+    if count is None:
+        return None
     if isinstance(count, str) and _COUNT.fullmatch(count):
         # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
         count = int(count.partition(".")[0][:20])

@@ -22,7 +22,6 @@ from dspy.lm15 import Usage as LMUsage
 
 from ...modules.agents.adapter import PASSED, SETTINGS, Written
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
-from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import (
     ASKER,
     ROLLOUTS,
@@ -500,12 +499,11 @@ class Engine:
             # OpenAI refuses a request with both limits.
             body.pop("max_tokens", None)
         body.update(self.settings)
-        fields = extra.get("fields")
-        if fields and self.profile.constrain == "schema":
-            schema = {"name": OUR_SCHEMA, "schema": json_schema(fields), "strict": True}
+        if extra.get("schema") and self.profile.constrain == "schema":
+            schema = {"name": OUR_SCHEMA, "schema": extra["schema"], "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        elif fields and self.profile.constrain == "grammar":
-            body["fields"] = fields
+        elif extra.get("fields") and self.profile.constrain == "grammar":
+            body["fields"] = extra["fields"]
         elif config.response_format:
             form = dict(config.response_format)  # in DSPy's own shape
             if form.get("type") == "json_schema":
@@ -657,7 +655,7 @@ class Engine:
             if changed is None:
                 raise
             return changed
-        if asks_our_schema(fitted.payload):
+        if not self.habits.schema and asks_our_schema(fitted.payload):
             self.habits.schema = True
         return reply
 

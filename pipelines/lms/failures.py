@@ -145,7 +145,9 @@ class Habits:
 
     def fit(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The request as this endpoint takes it."""
-        fitted = {name: value for name, value in payload.items() if name not in self.left_out}
+        fitted = dict(payload)
+        for name in self.left_out:
+            fitted.pop(name, None)
         if self.renames and "max_tokens" in fitted:
             fitted["max_completion_tokens"] = fitted.pop("max_tokens")
         if self.folds:

@@ -315,8 +315,9 @@ class _Tally:
         self.right += bool(scored)
         if row.seconds is not None:
             self.seconds.append(row.seconds)
-        self.usage.add(Usage.of(row.usage))
-        self.takes.add(taken(row))
+        usage = Usage.of(row.usage)
+        self.usage.add(usage)
+        self.takes.add(taken(row, usage))
         if row.metric_usage is not None:
             self.judging.add(Usage.of(row.metric_usage))
         self.errors += row.error is not None

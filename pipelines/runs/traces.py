@@ -124,16 +124,19 @@ class TraceFile:
             if row.id not in traced:
                 self.keep(row)
 
-    @contextmanager
-    def watching(self, question: str, *, steps: bool = False) -> Iterator[Seen | None]:
+    def watching(
+        self, question: str, *, steps: bool = False
+    ) -> AbstractContextManager[Seen | None]:
         """Record the LM calls inside the block if the question is traced, with `steps` also the
         parts of a DSPy module at work.
         """
         if question not in self.wanted:
             # Without this, the calls would go to the trace of a question around this one.
-            with bound(WATCHED, None):
-                yield None
-            return
+            return bound(WATCHED, None)
+        return self._watched(steps)
+
+    @contextmanager
+    def _watched(self, steps: bool) -> Iterator[Seen]:
         seen = Seen()
         watched: AbstractContextManager[object] = nullcontext()
         if steps:
