@@ -11,6 +11,7 @@ import dspy
 from dspy.lm15 import Config, Message, Request
 
 from ..base.calls import counted_once
+from ..base.keyed import without_none
 from ..base.sync import in_thread
 from .dspy_lm import arguments_of, asked_with_history, can_be_awaited, reply_text
 from .profile import DEFAULT_PROFILE, Profile, Wording
@@ -117,13 +118,15 @@ class Written:
     sampling: Mapping[str, Any]
     extra: Mapping[str, Any]
 
-    @property
-    def config(self) -> Config:
-        """The sampling as DSPy checks and rounds it."""
-        stop = self.sampling.get("stop")
-        # The checked configuration is cached, and a list cannot be part of a key.
-        stops = {"stop": tuple(stop)} if isinstance(stop, list) else {}
-        return _config(tuple({**self.sampling, **stops}.items()))
+    def checked(self) -> tuple[Config, Mapping[str, Any]]:
+        """The sampling as DSPy checks and rounds it, and as the fields of a request, which are kept
+        and not to be changed.
+        """
+        sampling = self.sampling
+        if isinstance(sampling.get("stop"), list):
+            # A list cannot be part of a key.
+            sampling = {**sampling, "stop": tuple(sampling["stop"])}
+        return _checked(tuple(sampling.items()))
 
     def request(self, model: str) -> Request:
         """The request as DSPy's own."""
@@ -131,13 +134,23 @@ class Written:
             model=model,
             system=self.system,
             messages=tuple(getattr(Message, role)(text) for role, text in self.messages),
-            config=replace(self.config, extensions={"folkmoot": self.extra}),
+            config=replace(self.checked()[0], extensions={"folkmoot": self.extra}),
         )
 
 
 @lru_cache(maxsize=256)
-def _config(sampling: tuple[tuple[str, object], ...]) -> Config:
-    return Config(**dict(sampling))
+def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[str, Any]]:
+    config = Config(**dict(sampling))
+    return config, sampling_of(config)
+
+
+def sampling_of(config: Config) -> dict[str, Any]:
+    """The sampling as fields of a request in OpenAI's form."""
+    sampling = without_none({name: getattr(config, name) for name in SAMPLING})
+    stops = sampling.pop("stop", None)
+    if stops:
+        sampling["stop"] = list(stops)
+    return sampling
 
 
 @dataclass(slots=True)

@@ -149,9 +149,12 @@ def _user_text(
 def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
     """The material that all seats share, in an order in which later turns are only appended."""
     yield f"Question: {inputs['question']}"
-    if inputs.get("choices") and profile.list_options:
-        mark = "{0}) {1}" if profile.answer_form == "label" else "- {1}"
-        yield "Options:\n" + "\n".join(mark.format(*item) for item in inputs["choices"].items())
+    choices = inputs.get("choices")
+    if choices and profile.list_options:
+        lines = [f"- {text}" for text in choices.values()]
+        if profile.answer_form == "label":
+            lines = [f"{label}) {text}" for label, text in choices.items()]
+        yield "\n".join(["Options:", *lines])
     yield frame.ANSWER.format(form=_form(inputs, profile))
     if inputs.get("context"):
         yield fence(_passage(inputs["context"]), "passage", MAX_CONTEXT_CHARS)

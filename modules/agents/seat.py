@@ -276,10 +276,12 @@ class Seat(dspy.Module):  # type: ignore[misc]
             "context": task.context,
             "kind": task.kind,
             "discussion": [turn.spoken() for turn in discussion] or None,
-            "evidence": None if evidence is None else [dict(item) for item in evidence],
-            "notes": [dict(item) for item in notes or ()] or None,
+            "evidence": None if evidence is None else list(map(dict, evidence)),
+            "notes": list(map(dict, notes or ())) or None,
         }
-        return {name: values[name] for name in fields if name in values}
+        for name in values.keys() - fields:
+            del values[name]
+        return values
 
     def _corrected(self, inputs: Mapping[str, object], problem: str) -> dict[str, object]:
         """The inputs, with a note on what was wrong with the last answer."""

@@ -136,17 +136,17 @@ def refused(reason: FatalCallError) -> FatalCallError:
     return reason
 
 
-@contextmanager
-def refusals() -> Iterator[list[FatalCallError]]:
+class refusals(bound[Any]):  # noqa: N801
     """Raise the reason of a call that was refused inside the block, even if it was caught there."""
-    noted: list[FatalCallError] = []
-    token = REFUSED.set(noted)
-    try:
-        yield noted
-    except RefusedCall as problem:
-        raise problem.reason from None
-    finally:
-        REFUSED.reset(token)
+
+    def __init__(self) -> None:
+        super().__init__(REFUSED, list[FatalCallError]())
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__()
+        _, problem, _ = raised
+        if isinstance(problem, RefusedCall):
+            raise problem.reason from None
 
 
 _ADDING = threading.Lock()

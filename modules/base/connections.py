@@ -195,12 +195,13 @@ async def read_body(
     """The body of an answer, unpacked piece by piece; each piece goes to `sink` as it comes. Raises
     AnswerTooLargeError.
     """
-    body = bytearray()
-    while chunk := await response.content.readany():
+    body, content = bytearray(), response.content
+    while not content.at_eof():
+        chunk = await content.readany()
         # Counted after unpacking: a few compressed bytes can hold gigabytes.
         body += chunk
         if len(body) > most_bytes:
             raise AnswerTooLargeError(f"more than {most_bytes >> 20} MB")
-        if sink is not None:
+        if sink is not None and chunk:
             await sink(chunk)
     return bytes(body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -69,6 +69,15 @@ class Usage:
         paid = calls is None or calls > fields.get("cached_calls", 0)
         usual = _NOT_NOTED if paid else _NOTHING
         return cls(*map(fields.get, usual, usual.values()))
+
+    @classmethod
+    def of_calls(cls, lines: Collection[Mapping[str, Any]]) -> Usage:
+        """The sum of paid calls, from their lines in a ledger."""
+        sums: dict[str, Any] = {}
+        for name, usual in _NOT_NOTED.items():
+            column = [line.get(name, usual) for line in lines]
+            sums[name] = None if None in column else sum(column)
+        return cls(**sums | {"calls": len(lines)})
 
     @classmethod
     def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:

@@ -172,9 +172,11 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question."""
-        with asking(files=question.get("files")):
-            prediction: dspy.Prediction = await self.acall(**question.given())
-        return prediction
+        files, given = question.get("files"), question.given()
+        if files is None:
+            return await self.acall(**given)
+        with asking(files=files):
+            return await self.acall(**given)
 
     async def solve(self, task: Task) -> dspy.Prediction:
         raise NotImplementedError

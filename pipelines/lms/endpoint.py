@@ -598,8 +598,6 @@ def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int
 
 def _tokens(count: Any) -> int | None:
     """A count of tokens, which some servers give as text or as a float."""
-    if count is None:
-        return None
     if isinstance(count, str) and _COUNT.fullmatch(count):
         # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
         count = int(count.partition(".")[0][:20])

@@ -17,10 +17,10 @@ from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from dspy.lm15 import Config, Message, Request, Response, TextPart, response_to_events
+from dspy.lm15 import Message, Request, Response, TextPart, response_to_events
 from dspy.lm15 import Usage as LMUsage
 
-from ...modules.agents.adapter import PASSED, SETTINGS, Written
+from ...modules.agents.adapter import PASSED, SETTINGS, Written, sampling_of
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.base.calls import (
     ASKER,
@@ -443,7 +443,8 @@ class Engine:
         """The text of a reply. DSPy's request and response around it would take as much CPU as
         writing the prompt (0.06 ms).
         """
-        body = self._body(written.messages, written.config, written.extra, written.system)
+        _, sampling = written.checked()
+        body = self._body(written.messages, sampling, written.extra, written.system)
         return (await self._reply(body, written.extra.get("rollout"))).text
 
     def payload(self, request: Request) -> tuple[dict[str, Any], int | None]:
@@ -455,7 +456,14 @@ class Engine:
         if system is not None and not isinstance(system, str):
             system = "".join(part.text for part in system)
         messages = [(message.role, self._content(message)) for message in request.messages]
-        return self._body(messages, config, extra, system), extra.get("rollout")
+        form = dict(config.response_format or {})  # in DSPy's own shape
+        if form.get("type") == "json_schema":
+            del form["type"]
+            form = {"type": "json_schema", "json_schema": {"name": "reply", **form}}
+        body = self._body(messages, sampling_of(config), extra, system)
+        if form:
+            body.setdefault("response_format", form)
+        return body, extra.get("rollout")
 
     def _content(self, message: Message) -> Any:
         """The content of a message in OpenAI's form. Raises CallError for parts other than texts
@@ -480,21 +488,14 @@ class Engine:
     def _body(
         self,
         texts: Sequence[tuple[str, Any]],
-        config: Config,
+        sampling: Mapping[str, Any],
         extra: Mapping[str, Any],
         system: str | None,
     ) -> dict[str, Any]:
         if system is not None:
             texts = [("system", system), *texts]
-        body: dict[str, Any] = {
-            "messages": [{"role": role, "content": text} for role, text in texts]
-        }
-        for name in ("max_tokens", "temperature", "top_p", "top_k", "seed"):
-            value = getattr(config, name)
-            if value is not None:
-                body[name] = value
-        if config.stop:
-            body["stop"] = list(config.stop)
+        messages = [{"role": role, "content": text} for role, text in texts]
+        body: dict[str, Any] = {"messages": messages, **sampling}
         if "max_completion_tokens" in self.settings:
             # OpenAI refuses a request with both limits.
             body.pop("max_tokens", None)
@@ -504,12 +505,6 @@ class Engine:
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif extra.get("fields") and self.profile.constrain == "grammar":
             body["fields"] = extra["fields"]
-        elif config.response_format:
-            form = dict(config.response_format)  # in DSPy's own shape
-            if form.get("type") == "json_schema":
-                del form["type"]
-                form = {"type": "json_schema", "json_schema": {"name": "reply", **form}}
-            body["response_format"] = form
         return body
 
     def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
@@ -800,13 +795,14 @@ class Engine:
         """
         asked = payload.get("messages") or payload.get("input") or payload.get("prompt") or ""
         prompt = len(to_json(asked))
-        known = [ledger.typical_reply(self.model) for ledger in books_around().ledgers]
-        likely = next((size for size in known if size is not None), LIKELY_REPLY)
-        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        limits = [payload[name] for name in names if payload.get(name)]
-        most = likely
-        if limits:
-            most = limits[0]
+        likely = LIKELY_REPLY
+        for ledger in books_around().ledgers:
+            size = ledger.typical_reply(self.model)
+            if size is not None:
+                likely = size
+                break
+        most = payload.get("max_tokens") or payload.get("max_completion_tokens")
+        most = most or payload.get("max_output_tokens") or likely
         # Nothing is ever booked below zero, whatever a caller asks for.
         choices = max(1, min(int(payload.get("n") or 1), MOST_CHOICES))
         whole = choices * max(0, min(int(most), likely))

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
-from ...modules.base.calls import Usage, total
+from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ..base.journal import Journal, Room, records, to_json, unwritten
@@ -28,6 +28,7 @@ from ..base.run_files import books_of
 
 LEDGER = "ledger.jsonl"
 RECENT = 25  # replies whose sizes say what a lost one was like
+SUMMED_AT_ONCE = 256  # lines: to sum up each one by itself would take five times as long
 SLOT = 1024  # bytes per call in flight; question and seat are dropped if they do not fit
 _PREFIX = ".in-flight-"
 
@@ -68,17 +69,17 @@ def usage_of(entry: Mapping[str, object]) -> Usage:
 
 
 class Ledger:
-    """`DIR/ledger.jsonl`, appended in one write per call. `total` sums up its answered calls, and
-    `lost` those with an unknown end, which may have been billed. Calls in flight when it is closed
-    are booked as lost. Calls that cannot be booked because the disk is full stay in the file of
-    calls in flight, and are booked when the ledger is next opened. Thread-safe. Raises OSError when
-    it cannot be opened.
+    """`DIR/ledger.jsonl`, appended in one write per call. Calls in flight when it is closed are
+    booked as lost. Calls that cannot be booked because the disk is full stay in the file of calls
+    in flight, and are booked when the ledger is next opened. Thread-safe. Raises OSError when it
+    cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.total, self.lost = Usage(), Usage()
+        self._total, self._lost = Usage(), Usage()
+        self._new: list[Mapping[str, object]] = []  # lines that the sums do not have yet
         self._sizes: dict[str, deque[int]] = {}
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
@@ -151,24 +152,35 @@ class Ledger:
         self._count(line)  # count it as paid, even if the disk is full
         self._journal.append(line)
 
-    def _count(self, line: Mapping[str, object]) -> None:
-        usage = usage_of(line)
-        if line.get("lost"):
-            self.lost.add(usage)
-            return
-        self.total.add(usage)
-        if usage.completion_tokens:
+    @property
+    def total(self) -> Usage:
+        """The sum of the answered calls."""
+        with self._lock:
+            self._sum_up()
+        return self._total
+
+    def _count(self, line: Mapping[str, Any]) -> None:
+        self._new.append(line)
+        if len(self._new) == SUMMED_AT_ONCE:
+            self._sum_up()
+        if line["completion_tokens"] and not line.get("lost"):
             sizes = self._sizes.setdefault(str(line["model"]), deque(maxlen=RECENT))
-            sizes.append(usage.completion_tokens)
+            sizes.append(line["completion_tokens"])
+
+    def _sum_up(self) -> None:
+        lines, self._new = self._new, []
+        lost = [line for line in lines if line.get("lost")]
+        self._lost.add(Usage.of_calls(lost))
+        self._total.add(Usage.of_calls([line for line in lines if not line.get("lost")]))
 
     def at_least(self, rows: Usage) -> bool:
         """Count what the rows of the folder have paid, if that is more than what the ledger has,
         which then was damaged or deleted; returns whether it is.
         """
         paid = (rows.calls or 0) - rows.cached_calls
-        more = paid > self.total.calls + self.lost.calls
+        more = paid > self.total.calls + self._lost.calls
         if more:
-            self.total = replace(rows, calls=paid, cached_calls=0)
+            self._total = replace(rows, calls=paid, cached_calls=0)
         return more
 
     def typical_reply(self, model: str) -> int | None:
@@ -181,9 +193,9 @@ class Ledger:
         including calls in flight.
         """
         with self._lock:
-            paid, lost = replace(self.total), replace(self.lost)
-            for entry in self._under_way.values():
-                lost.add(usage_of(entry))
+            self._sum_up()
+            paid, lost = replace(self._total), replace(self._lost)
+            lost.add(Usage.of_calls(self._under_way.values()))
         return paid, lost
 
     def close(self) -> None:
@@ -300,13 +312,13 @@ def totals(*folders: Path) -> Usage:
     """What budgets count in folders, over all their runs and resumptions: answered calls, and those
     that may have been billed.
     """
-    return total(usage_of(entry) for folder in folders for entry in read_ledger(folder))
+    return Usage.of_calls([entry for folder in folders for entry in read_ledger(folder)])
 
 
 def lost_in(*folders: Path) -> Usage:
     """The part of `totals` for calls without an answer."""
     entries = (entry for folder in folders for entry in read_ledger(folder))
-    return total(usage_of(entry) for entry in entries if entry.get("lost"))
+    return Usage.of_calls([entry for entry in entries if entry.get("lost")])
 
 
 def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, set[str]]:

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 SELDOM = 20_000
 """New objects after which the garbage collector looks again; 700 to 2,000 is usual."""
+SELDOM_WHOLE = 100
+"""Looks at all but the oldest objects before one at all of them; 10 is usual."""
 
 
 class seldom_collected:  # noqa: N801
@@ -30,7 +32,7 @@ class seldom_collected:  # noqa: N801
             if not kind._blocks:
                 kind._before = first, second, third = gc.get_threshold()
                 if first:  # 0 means that it is off
-                    gc.set_threshold(max(first, SELDOM), second, third)
+                    gc.set_threshold(max(first, SELDOM), second, max(third, SELDOM_WHOLE))
                 kind._set = gc.get_threshold()
             kind._blocks += 1
 
