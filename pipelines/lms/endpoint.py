@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import filterfalse
 from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -112,9 +112,11 @@ class Reply:
         answered = self.text.strip() or self.finish_reason == TOOL_CALLS
         return self.finish_reason in KEEPABLE and bool(answered)
 
-    @property
+    @cached_property
     def kept(self) -> dict[str, Any]:
-        """The fields that records hold: what few endpoints say stands only where one said it."""
+        """The fields that records hold: what few endpoints say stands only where one said it. It is
+        kept itself, since record and cache both write it.
+        """
         fields = dict(vars(self))
         for name in _SOMETIMES:
             if fields[name] is None:
@@ -598,13 +600,15 @@ def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int
 
 def _tokens(count: Any) -> int | None:
     """A count of tokens, which some servers give as text or as a float."""
-    if isinstance(count, str) and _COUNT.fullmatch(count):
-        # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
-        count = int(count.partition(".")[0][:20])
-    elif isinstance(count, float) and count.is_integer():
-        count = int(count)
-    # Not isinstance: True is an int, too.
-    return count if type(count) is int and 0 <= count <= MOST_TOKENS else None
+    if type(count) is not int:  # not isinstance: True is an int, too
+        if isinstance(count, str) and _COUNT.fullmatch(count):
+            # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
+            count = int(count.partition(".")[0][:20])
+        elif isinstance(count, float) and count.is_integer():
+            count = int(count)
+        else:
+            return None
+    return count if 0 <= count <= MOST_TOKENS else None
 
 
 def plain_address(base_url: str) -> str:
