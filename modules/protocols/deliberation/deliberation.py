@@ -18,19 +18,18 @@ from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_among, checked_whole
-from ...base.keyed import without
 from ...base.space import Declaration, Parameter, Space, When, choice, lists, whole_numbers
 from ...base.together import together
 from ...reading.row import ResultRow
-from ..declaration import MAX_ROUNDS, Plot, Replayed, Replays
+from ..declaration import MAX_ROUNDS, Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..pick import picked
 from ..program import SeatTurns, prediction_of, turns_of
 from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
+from .replay import OPENINGS, REPLAYS
 from .tie_breaks import BUILT_IN, chosen, tie_break_named
 
 MAX_AGENTS = 8
-OPENINGS = ("in_turn", "blind")
 
 
 def _roles(own: Sequence[str] = ()) -> Declaration:
@@ -56,24 +55,13 @@ _TIES: Space = {
 }
 
 
-def _recorded(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
-    """The run that tells of all shorter dialogues: the most rounds, and nobody asked to decide."""
-    return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
-
-
-def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:
-    from .replay import told  # a study needs it, and no call
-
-    return told(rows, parameters)
-
-
 class Deliberation(
     Declared,
     name="deliberation",
     example="deliberation:intuitive,reasoner:judge",
     space={**_TIES, **WORDING},
     order=("roles", "max_rounds", "tie_break", "ties", "opening"),
-    replays=Replays(("max_rounds", "tie_break", "seed"), _recorded, _told),
+    replays=REPLAYS,
     plot=Plot(
         "deliberation_plot",
         "In which round the agents agreed, and how often each agent's first and last answer was "

@@ -10,12 +10,14 @@ import dspy
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import total
 from ...base.errors import UserError, checked_whole
+from ...base.keyed import without
 from ...reading.answers import Kind
 from ...reading.row import DECIDERS, ResultRow
-from ..declaration import MAX_ROUNDS, Replayed
+from ..declaration import MAX_ROUNDS, Replayed, Replays
 from ..program import prediction_of
-from .deliberation import OPENINGS
 from .tie_breaks import chosen
+
+OPENINGS = ("in_turn", "blind")
 
 
 def replay(
@@ -101,7 +103,12 @@ def _outcome(
     return prediction
 
 
-def told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:
+def _recorded(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
+    """The run that tells of all shorter dialogues: the most rounds, and nobody asked to decide."""
+    return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
+
+
+def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:
     """The outcomes under other rounds or another tie-break; None for a judge, who has to be asked.
 
     Raises UserError when the rows are of fewer rounds.
@@ -124,3 +131,6 @@ def told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repla
         calls = found.usage["calls"]
         outcomes.append(Replayed(found.answer, found.decided_by, found.rounds, calls))
     return outcomes
+
+
+REPLAYS = Replays(("max_rounds", "tie_break", "seed"), _recorded, _told)
