@@ -10,13 +10,6 @@ from ..base.errors import UserError
 MAX_CHOICES = 26
 
 
-def _plain(values: Sequence[Any]) -> bool:
-    """Whether `require_text` certainly takes all of these: a quick look at every question."""
-    if set(map(type, values)) != {str}:
-        return False
-    return all(map(str.strip, values)) and "".join(values).isascii()
-
-
 def require_text(value: object, needs: str) -> str:
     if not isinstance(value, str):
         raise UserError(f"{needs}, as text; it is {type_name(value)}")
@@ -45,12 +38,15 @@ def check_choices(choices: object, name: str) -> dict[str, str] | None:
         raise UserError(
             f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none"
         )
-    if not _plain([*choices, *choices.values()]):
+    texts = [*choices, *choices.values()]
+    # A quick look, since every question passes here; the thorough one says what is wrong.
+    plain = set(map(type, texts)) == {str} and all(map(str.strip, texts))
+    if not (plain and "".join(texts).isascii()):
         for label, text in choices.items():
             key = require_text(label, f"{name} needs a label for each choice").strip()
             require_text(text, f"{name} needs a text for choice {key!r}")
-    texts = map(str.strip, choices.values())
-    checked = dict(zip(map(str.strip, choices), texts, strict=True))
+    stripped = list(map(str.strip, texts))
+    checked = dict(zip(stripped[: len(choices)], stripped[len(choices) :], strict=True))
     if len(set(map(str.casefold, checked))) < len(choices):
         raise UserError(
             f"{name} has two choices with the same label; make the labels {list(choices)} differ"
