@@ -199,6 +199,8 @@ def _voted(answers: Iterable[str | None], reading: Reading) -> str:
     """The state of the answer that a majority gave."""
     # An answer that cannot be read has no key to be counted by, and abstains.
     readable = [answer for answer in answers if reading.key(answer)]
+    if len(set(readable)) == 1:  # as in most dialogues
+        return reading.state(readable[0])
     return reading.state(majority(readable, key=reading.key).answer)
 
 
