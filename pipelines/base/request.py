@@ -297,7 +297,17 @@ class Seats(Request):
 
 
 @dataclass(kw_only=True)
-class SharedByLMs(Request):
+class Asking(Request):
+    """How a command asks LMs, whichever they are."""
+
+    threads: Threads = None
+    concurrency: Concurrency = 64
+    price: Priced = None
+    cache: Cache = True
+
+
+@dataclass(kw_only=True)
+class SharedByLMs(Asking):
     """Settings that all LMs of a command share."""
 
     max_tokens: MaxTokens = None
@@ -305,8 +315,6 @@ class SharedByLMs(Request):
         str | None,
         Option(metavar="label|text", help="Whether choices are answered by label or by text."),
     ] = None
-    threads: Threads = None
-    concurrency: Concurrency = 64
     timeout: Annotated[
         float | None,
         Option(
@@ -323,8 +331,6 @@ class SharedByLMs(Request):
             help="Setting of every LM, or of one agent's LM, such as reasoning_effort=low.",
         ),
     ] = None
-    price: Priced = None
-    cache: Cache = True
 
 
 @dataclass(kw_only=True)
@@ -495,6 +501,14 @@ LIMITS = ("max_usd_per_task", "max_calls_per_task")
 
 
 @dataclass(kw_only=True)
+class Judged(Checked):
+    """How answers are scored."""
+
+    metric: Scored = None
+    judge_lm: JudgeLM = None
+
+
+@dataclass(kw_only=True)
 class OnCluster(Request):
     """Where programs and checks of tasks run."""
 
@@ -551,6 +565,13 @@ class Spending(Request):
             "at a folder together (time: for this attempt). Finished work is kept.",
         ),
     ] = None
+
+
+@dataclass(kw_only=True)
+class Running(Spending):
+    """A command that asks LMs many questions, and shows how far it is."""
+
+    progress: ProgressOption = None
 
 
 def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, str]:

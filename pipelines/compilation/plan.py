@@ -41,7 +41,6 @@ from ..programs.seats import (
 from ..runs.books import account_of
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
-from ..tasks.check import metric_asked
 from .request import CompileRequest
 
 MOST_ROUNDS = 3
@@ -268,8 +267,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         validation, held_out_split = load_part(request.validation, "validation", *limits, **how)
     needed = request.validation is not None
     train, validation, warnings = data.held_apart(train, validation, needed)
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(metric_asked(request, request.metric), judge_lm)
+    metric = metric_given(request, seating)
     warnings += noted(program, [*train, *validation])
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):

@@ -45,7 +45,7 @@ from ..runs.caveats import smallest_differences
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
 from ..runs.rows import RESULTS, read_rows
-from ..tasks.check import Check, metric_asked, sandbox_of
+from ..tasks.check import Check, sandbox_of
 from ..tasks.cluster import check_cluster, where_code_runs
 from ..tracking.context import check_model_name
 from .entrants import (
@@ -353,8 +353,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone.defaults = request.defaults
     seating = Seating(alone)
     lms, named = _lms(request, seating)
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
+    metric = metric_given(request, seating)
     check_metric(metric, questions)
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)

@@ -220,7 +220,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     """
     checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
-    metric = metric_of_run(run.summary.run, metric_asked(request, request.metric))
+    metric = metric_of_run(run.summary.run, metric_asked(request))
     wanted = _wanted(request)
     out = folder_at(request.out) or run.folder / HOME
     try:

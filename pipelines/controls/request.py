@@ -11,16 +11,12 @@ from ..base.request import (
     AnyMetric,
     AnyQuestions,
     Argument,
-    Cache,
+    Asking,
     Checked,
-    Concurrency,
     Option,
-    Priced,
-    ProgressOption,
     RetryErrors,
+    Running,
     Seats,
-    Spending,
-    Threads,
     folder,
     tracked,
 )
@@ -34,7 +30,7 @@ else:  # --help does not import the modules that read runs
 
 
 @dataclass
-class ControlsRequest(Checked, Seats, Spending):
+class ControlsRequest(Checked, Seats, Asking, Running):
     """Find out where a team's gain over one of its agents comes from.
 
     The gain is split into parts: the vote of the first answers, thinking again alone, the presence
@@ -95,9 +91,4 @@ class ControlsRequest(Checked, Seats, Spending):
         int, Option(help="Seed that draws the questions whose arguments the placebo shows.")
     ] = 0
     retry_errors: RetryErrors = False
-    concurrency: Concurrency = 64
-    threads: Threads = None
-    price: Priced = None
-    cache: Cache = True
     tracking: Annotated[bool, tracked()] = True
-    progress: ProgressOption = None

@@ -131,12 +131,14 @@ def _here() -> CallerPlace:
     }
 
 
-def check_model_name(name: object) -> None:
-    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
-    no name.
+def check_model_name(name: object, *, tracked: bool = True) -> None:
+    """Raise UserError for a name that MLflow's registry refuses, and for one without MLflow, before
+    anything is paid; None is no name.
     """
     if name is None:
         return
+    if not tracked:
+        raise UserError("--register needs MLflow: drop --no-track")
     text = name if isinstance(name, str) else ""  # a file may hold any value
     if not text.strip().strip(".") or re.search(r"[/:]", text):
         raise UserError(
