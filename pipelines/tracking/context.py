@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import dspy
@@ -68,6 +68,15 @@ def caller_place(parent: str | None = None) -> CallerPlace:
     if parent is not None:
         here = {**here, "mlflow_parent_id": parent}
     return here
+
+
+def to_show(
+    show: Callable[[T], object] | None, result: T, *, well: bool = True
+) -> Callable[[], object] | None:
+    """What shows a result that ended well; None where nobody is shown it."""
+    if show is None or not well:
+        return None
+    return partial(show, result)
 
 
 class _Cancelling:
