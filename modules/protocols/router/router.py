@@ -57,7 +57,7 @@ def _checked_rule(parameter: str, rule: Any) -> Rule:
     if not isinstance(weights, Mapping):
         raise UserError(f"the weights of the router's rule are {str(weights)[:80]!r}: {form}")
     for sign in weights:
-        checked_among("sign for a router", sign, SIGNS)
+        checked_among("sign", sign, SIGNS)
     numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
     for name, value in numbers.items():
         if not is_number(value) or not math.isfinite(value):
