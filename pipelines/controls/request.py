@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar
 
 from ..base.request import (
     AnyMetric,
@@ -20,13 +20,7 @@ from ..base.request import (
     folder,
     tracked,
 )
-
-if TYPE_CHECKING:
-    from ..evaluation.earlier import Evaluation
-
-    AnyRun: TypeAlias = Evaluation | str | Path
-else:  # --help does not import the modules that read runs
-    AnyRun = Any
+from ..comparison.request import AnyRun
 
 
 @dataclass
