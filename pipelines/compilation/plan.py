@@ -13,7 +13,7 @@ import dspy
 from dspy.teleprompt.reanchor.calibrate import decision_outputs
 
 from ...modules.agents.adapter import profile_of
-from ...modules.base.errors import UserError, checked_whole
+from ...modules.base.errors import UserError, checked_among, checked_whole
 from ...modules.protocols.declaration import Trainable
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
@@ -245,8 +245,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
 
     `stored` asks for all that a result needs that is kept: a folder, and held-out questions.
     """
-    if request.keep not in ("best", "compiled"):
-        raise UserError(f"keep is {request.keep!r}: give best or compiled")
+    checked_among("way to keep", request.keep, ("best", "compiled"))
     for option, missing in _MISSING.items():
         if stored and getattr(request, option) is None:
             raise UserError(f"--{option} is missing: {missing}")

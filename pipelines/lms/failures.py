@@ -14,6 +14,7 @@ from ...modules.base.calls import (
     CallError,
     ContextLengthError,
 )
+from ...modules.base.keyed import without
 
 MOST_PAUSE = 120.0
 """The most seconds to wait because an endpoint asks for it; a longer wait pauses the run."""
@@ -145,7 +146,7 @@ class Habits:
 
     def fit(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The request as this endpoint takes it."""
-        fitted = {name: value for name, value in payload.items() if name not in self.left_out}
+        fitted = without(payload, self.left_out)
         if self.renames and "max_tokens" in fitted:
             fitted["max_completion_tokens"] = fitted.pop("max_tokens")
         if self.folds:
