@@ -19,7 +19,7 @@ from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
 from ..comparison.words import say
 from ..evaluation.earlier import Evaluation
-from ..plots.comparison import score_plot
+from ..plots.evaluation import score_plot
 from .card import COMPILE, PROGRAM
 
 COMPILED = "compiled"
