@@ -8,10 +8,9 @@ shows the plan before and the outcome after (`cli/life.py`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from .wording import rounded_money, total_cost
 
@@ -40,17 +39,6 @@ class Plan(Protocol):
 
     def to_dict(self) -> dict[str, object]:
         """The plan as JSON."""
-
-
-PlanType = TypeVar("PlanType", bound=Plan)
-
-
-def warned(plan: PlanType) -> PlanType:
-    """The plan, of whose warnings the caller of a Python function has been warned."""
-    for warning in plan.warnings:
-        # Past this, the function and its `entry`: at the user's own line.
-        warnings.warn(warning, stacklevel=4)
-    return plan
 
 
 Cost = tuple[float, float] | None

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ...modules.reading.metrics import Metric
     from ...modules.reading.question import Question
     from .budget import Budget
+    from .life import Plan
 
     AnyProgram: TypeAlias = Program | dspy.Module | Callable[..., Any] | str | Path
     AnyQuestions: TypeAlias = Iterable[Question] | str | Path | Any
@@ -51,6 +53,7 @@ else:  # slow imports that --help does not need
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+PlanType = TypeVar("PlanType", bound="Plan")
 
 Pairs = Mapping[str, Any] | Sequence[str] | None
 """`{key: value}` in Python, `KEY=VALUE` on the command line."""
@@ -95,6 +98,14 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
         return function
 
     return decorate
+
+
+def warned(plan: PlanType) -> PlanType:
+    """The plan, of whose warnings the caller of a Python function has been warned."""
+    for warning in plan.warnings:
+        # Past this, the function and its `entry`: at the user's own line.
+        warnings.warn(warning, stacklevel=4)
+    return plan
 
 
 def _plain(hint: Any) -> Any:

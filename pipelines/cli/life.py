@@ -10,8 +10,8 @@ from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent, Unanswered
 from ..base.cards import result_kind
-from ..base.life import Outcome, PlanType
-from ..base.request import Spending
+from ..base.life import Outcome
+from ..base.request import PlanType, Spending
 from ..base.run_files import BOOKS
 from ..base.wording import as_sentence, paused
 from ..lms.ledger import totals

@@ -14,8 +14,7 @@ from ...modules.protocols.program import Program
 from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import write_json
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.context import to_show

@@ -18,8 +18,7 @@ from ...modules.reading.row import ResultRow
 from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.wording import paused
 from ..comparison.comparison import Comparison
 from ..comparison.verdict import A, B

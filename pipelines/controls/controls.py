@@ -11,8 +11,7 @@ from ...modules.reading.row import ResultRow
 from ..base.account import Account
 from ..base.budget import BudgetSpent, only_shows
 from ..base.journal import write_json
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.wording import counted
 from ..comparison.match_budget import run_match
 from ..evaluation.earlier import Evaluation

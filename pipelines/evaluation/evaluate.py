@@ -16,8 +16,7 @@ from ...modules.base.sync import run_sync
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.run_files import FittedWeights
 from ..base.wording import paused
 from ..runs.books import open_books

@@ -13,8 +13,7 @@ from ...modules.base.errors import UserError
 from ..base.budget import Budget
 from ..base.html import ShownResult
 from ..base.journal import read_object, write_json
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.wording import counted, money
 from ..lms.ledger import totals
 from ..programs.saved import saved_program

@@ -7,8 +7,7 @@ from typing import Any
 
 from ...modules.network.selector import StrategySelector as StrategySelector
 from ...modules.network.strategy_network import StrategyNetwork as StrategyNetwork
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..data import questions as data
 from ..data.embeddings import Embedder
 from ..data.parts import recorded

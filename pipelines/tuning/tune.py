@@ -26,8 +26,7 @@ from ..base.budget import BudgetSpent, Unanswered, only_shows
 from ..base.display import displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
-from ..base.life import warned
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.run_files import RunSettings, ScoreFields, books_of
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
