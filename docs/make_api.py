@@ -20,6 +20,7 @@ from typing import Any, ForwardRef, NamedTuple
 import folkmoot as fm
 from folkmoot.modules.protocols.declared import Shared
 from folkmoot.pipelines.base.request import (
+    Asking,
     Checked,
     Columned,
     Commands,
@@ -46,7 +47,7 @@ takes the arguments of these groups, too. `Pairs` are a mapping, or texts such a
 """
 
 GROUPS: Mapping[str, Sequence[type[Any]]] = {
-    "LMs": (Seats, SharedByLMs),
+    "LMs": (Seats, Asking, SharedByLMs),
     "Programs": (Commands, LMs),
     "Columns": (Columned,),
     "Tasks": (Checked,),

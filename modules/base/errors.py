@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -34,12 +34,15 @@ def checked_whole(name: str, value: object, least: int = 1) -> int:
     return value
 
 
-def checked_among(name: str, value: object, allowed: Sequence[str]) -> str:
-    """The value, where it is one of those. Raises UserError with its name."""
-    if value not in allowed:
+def checked_among(name: str, value: object, allowed: Iterable[str], more: str = "") -> str:
+    """The value, where it is one of those. Raises UserError with its name; `more` are other ways
+    to give one.
+    """
+    known = list(allowed)
+    if value not in known:  # a list finds a value that has no hash, too
+        names = ", ".join(known)
         raise UserError(
-            f"there is no {name} {value!r}{did_you_mean(value, allowed)}: choose "
-            f"{' or '.join(allowed)}"
+            f"there is no {name} {value!r}{did_you_mean(value, known)}: choose among {names}{more}"
         )
     return str(value)
 

@@ -64,6 +64,18 @@ class Found(NamedTuple):
     rest: str
 
 
+def instances(kind: type[T], what: str) -> Callable[[str, object], T]:
+    """What checks that the things of a registry are of a class; `what` is one of them in words."""
+
+    def checked(name: str, thing: object) -> T:
+        if not isinstance(thing, kind):
+            room = kind.__module__.rpartition(".")[0]
+            raise UserError(f"{name} is not {what}: name a {kind.__name__} of {room}")
+        return thing
+
+    return checked
+
+
 class Registry(MutableMapping[str, T]):
     """The programs, strategies, environments or optimizers that can be named.
 
@@ -126,6 +138,17 @@ class Registry(MutableMapping[str, T]):
                 if name in (point.name, point.value):
                     self._entries[name] = self._checked(name, self._loaded(name, point.load))
         return self._entries.get(name)
+
+    def named(self, name: object) -> T:
+        """The thing with this name. Raises UserError where there is none, and as `find` does."""
+        found = self.find(name)
+        if found is None:
+            names = self.names()
+            raise UserError(
+                f"there is no {self.what} {name!r}{did_you_mean(name, names)}: choose among "
+                f"{', '.join(names)}"
+            )
+        return found
 
     def spec(self, text: str) -> Found | None:
         """The name or `module:Name` that a user's spec begins with; None when there is no such

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_among
 
 Whole = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -45,8 +45,7 @@ class CheckedFields:
         """The settings by name. Raises UserError for a name that does not exist."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for name in settings:
-            if name not in names:
-                raise UserError(f"there is no setting {name!r}: choose among {', '.join(names)}.")
+            checked_among("setting", name, names)
         return cls(**settings)
 
 

@@ -23,7 +23,7 @@ from ..protocols.declaration import Protocol
 from ..protocols.foreign import Foreign
 from ..protocols.program import Program, SeatTurns, prediction_of, solved_by
 from ..protocols.single import SingleAgent
-from ..protocols.strategies import STRATEGIES, strategy_of
+from ..protocols.strategies import STRATEGIES
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.row import ResultRow, TurnDetails
@@ -307,7 +307,7 @@ class StrategyNetwork(Program):
             return strategy
         if isinstance(strategy, dspy.Module):
             return Foreign(strategy)
-        samples = self.samples if strategy_of(thing).samples is not None else None
+        samples = self.samples if STRATEGIES.named(thing).samples is not None else None
         member = SingleAgent(thing, samples=samples, sampling=self.sampling)
         member.rename(name)
         return member

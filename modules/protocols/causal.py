@@ -55,7 +55,7 @@ def _share(name: str, value: object) -> float:
 def _components(name: str, value: object) -> list[str]:
     advice = "give a list of components to leave out"
     parts = [*REASONER_PARTS, *EVALUATOR_PARTS]
-    named = known_names(name, value, parts, "component {} to leave out", advice)
+    named = known_names(name, value, parts, "component", advice)
     return list(dict.fromkeys(named))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.errors import UserError, did_you_mean
+from ..base.errors import UserError, checked_among
 from ..reading.row import ResultRow
 
 if TYPE_CHECKING:  # which would bring Optuna along
@@ -89,11 +89,7 @@ def known_names(
         if len(parts) > 1 and {*parts} <= {*choices}:
             raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
     for name in names:
-        if name not in choices:  # a list finds a value that has no hash, too
-            raise UserError(
-                f"there is no {what.format(repr(name))}{did_you_mean(name, choices)}: choose "
-                f"among {', '.join(choices)}"
-            )
+        checked_among(what, name, choices)
     return names
 
 

@@ -26,6 +26,7 @@ from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError, checked_among
 from ..base.fence import cut
+from ..base.keyed import only
 from ..base.saved_file import Described
 from ..base.space import Parameter, choice
 from ..base.sync import run_sync
@@ -373,7 +374,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
         """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
-        self.own_roles = {name: role for name, role in cast.items() if name in own}
+        self.own_roles = only(cast, own)
         self.assign({name: role.lm for name, role in cast.items() if role.lm is not None})
 
     def refuse_idle_role(self) -> None:

@@ -208,9 +208,9 @@ def cast_of(
     Raises UserError for the first one that there is not.
     """
     out_of_place: Sequence[str] = (*SEATS, *WORKERS)
-    what = "role {}"
+    what = "role"
     if acting:
-        out_of_place, what = SEATS, "worker {}"
+        out_of_place, what = SEATS, "worker"
     fitting = [name for name in (*own, *ROLES.names()) if name not in out_of_place]
     names = known_names(parameter, value, fitting, what, advice)
     return {name: role_of(name, own.get(name) or ROLES.find(name)) for name in names}

@@ -18,7 +18,7 @@ from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
 from .program import Program, SeatTurns, turns_of
 from .roles import Role, cast_of, roles_given, seat_of
-from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
+from .strategies import STRATEGIES, Strategy, demonstrations
 
 SELF_CONSISTENCY = "self_consistency"
 
@@ -104,7 +104,7 @@ class SingleAgent(
         cast: dict[str, Role] = {}
         if role is None:
             self.strategy = name = "simple" if strategy is None else strategy
-            self.plan = strategy_of(name)
+            self.plan = STRATEGIES.named(name)
             acting = Role(self.plan.signature)
         else:
             cast = cast_of("role", [role], own, "name a role")

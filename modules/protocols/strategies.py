@@ -16,7 +16,7 @@ from ...signatures.examples import Worked, examples
 from ..agents.demonstration import demo_of
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.errors import UserError, did_you_mean
+from ..base.errors import UserError
 from ..base.fence import cut
 from ..base.registry import Registry
 from ..base.together import together
@@ -204,18 +204,6 @@ def _checked(name: str, thing: Any) -> Strategy:
 
 STRATEGIES: Registry[Strategy] = Registry("strategies", _checked, lambda: _BUILT_IN)
 """The prompting strategies by name: those built in, added here, and of installed packages."""
-
-
-def strategy_of(name: Any) -> Strategy:
-    """The strategy of that name. Raises UserError when there is none."""
-    strategy = STRATEGIES.find(name)
-    if strategy is None:
-        names = STRATEGIES.names()
-        raise UserError(
-            f"there is no strategy {name!r}{did_you_mean(name, names)}: choose one of "
-            f"{', '.join(names)}"
-        )
-    return strategy
 
 
 def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:

@@ -5,6 +5,7 @@ choice.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,17 +25,15 @@ _BEAM = 8
 """The beam width: this many panels of each size are extended."""
 
 
-class PanelEstimate(NamedTuple):
-    """A panel, and its gain on questions that were not used to choose it. `members` and `single`
-    (indices of agents) are the best panel and the best agent on all questions, and `seen` is the
-    panel's share of right answers there, which is biased upwards. `score` and `single_score` are
+@dataclass(frozen=True)
+class PanelScores:
+    """How often a panel is right, and its gain over one agent. `seen` is its share of right answers
+    on the questions that it was chosen on, which is biased upwards. `score` and `single_score` are
     shares of right answers on held-out questions, `difference` is `score` minus `single_score` with
     its 95% interval and two-sided p, and `chosen` the share of choices that fell on the same
     members.
     """
 
-    members: tuple[int, ...]
-    single: int
     seen: float
     score: float
     single_score: float
@@ -43,6 +42,16 @@ class PanelEstimate(NamedTuple):
     high: float
     p: float
     chosen: float
+
+
+@dataclass(frozen=True)
+class PanelEstimate(PanelScores):
+    """A panel, its `members`, and the best agent, `single`, both by all questions: indices of
+    agents.
+    """
+
+    members: tuple[int, ...]
+    single: int
 
 
 def best_panel(
@@ -84,13 +93,13 @@ def best_panel(
         single[half] += right[best_agent, half] / SPLITS
     gained = clustered_mean((panel - single).tolist(), groups)
     return PanelEstimate(
-        members,
-        int(right.mean(axis=1).argmax()),
         seen,
         float(panel.mean()),
         float(single.mean()),
         *gained[:4],
         chosen=same / (2 * SPLITS),
+        members=members,
+        single=int(right.mean(axis=1).argmax()),
     )
 
 

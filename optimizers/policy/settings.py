@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_among
 from ...modules.base.keyed import only
 from ...modules.network.config import NetworkConfig
 from ...modules.network.rewards import ConsensusBonus
@@ -101,14 +101,11 @@ def configured(
 
     Raises UserError for an unknown preset or name.
     """
-    if preset not in PRESETS:
-        raise UserError(f"there is no preset {preset!r}: choose one of {', '.join(PRESETS)}.")
+    checked_among("preset", preset, PRESETS)
     merged = {**PRESETS[preset], **settings}
     network, training = NetworkConfig.__dataclass_fields__, TrainingSettings.__dataclass_fields__
     # No name is in both: the name alone says whether a setting is the network's.
     known = network | training
     for name in merged:
-        if name not in known:
-            choices = ", ".join(sorted(known))
-            raise UserError(f"there is no setting {name!r}: choose among {choices}.")
+        checked_among("setting", name, sorted(known))
     return NetworkConfig(**only(merged, network)), TrainingSettings(**only(merged, training))

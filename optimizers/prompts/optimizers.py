@@ -15,7 +15,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 from dspy.teleprompt.infer_rules import InferRules
 from dspy.teleprompt.reanchor import ReAnchor
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError, checked_among, did_you_mean
 from ...modules.base.registry import Registry
 from ...modules.protocols.nearest import NearestDemos, Shown
 from ...modules.reading.question import Question
@@ -128,8 +128,7 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
         names = OPTIMIZERS.names()
         meant = did_you_mean(name, names)
         raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(names)}")
-    if preset not in PRESETS:
-        raise UserError(f"there is no preset {preset!r}: choose {', '.join(PRESETS)}")
+    checked_among("preset", preset, PRESETS)
     optimizer: PromptOptimizer = spec.thing
     return optimizer
 

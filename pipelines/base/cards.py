@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.keyed import without_none
-from ...modules.base.registry import Registry
+from ...modules.base.keyed import without, without_none
+from ...modules.base.registry import Registry, instances
 from ...modules.base.saved_file import MEASURED, MODULE
 from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
@@ -203,7 +203,7 @@ class Card:
         score = self.score
         hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times")
         return {
-            **{name: value for name, value in vars(self).items() if name not in hidden},
+            **without(vars(self), hidden),
             "folder": str(self.folder),
             "score": None if score is None else vars(score),
             "scores": [vars(each) for each in self.scores],
@@ -276,13 +276,7 @@ def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str,
     return kept
 
 
-def _checked(name: str, thing: object) -> Kind:
-    if not isinstance(thing, Kind):
-        raise UserError(f"{name} is not a kind of result: name a Kind of folkmoot.pipelines.base")
-    return thing
-
-
-KINDS: Registry[Kind] = Registry("kinds", _checked)
+KINDS: Registry[Kind] = Registry("kinds", instances(Kind, "a kind of result"))
 """The kinds by their file, after which their entry points are named; loaded where they are met."""
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ...modules.reading.metrics import Metric
     from ...modules.reading.question import Question
     from .budget import Budget
+    from .life import Plan
 
     AnyProgram: TypeAlias = Program | dspy.Module | Callable[..., Any] | str | Path
     AnyQuestions: TypeAlias = Iterable[Question] | str | Path | Any
@@ -51,6 +53,7 @@ else:  # slow imports that --help does not need
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+PlanType = TypeVar("PlanType", bound="Plan")
 
 Pairs = Mapping[str, Any] | Sequence[str] | None
 """`{key: value}` in Python, `KEY=VALUE` on the command line."""
@@ -95,6 +98,14 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
         return function
 
     return decorate
+
+
+def warned(plan: PlanType) -> PlanType:
+    """The plan, of whose warnings the caller of a Python function has been warned."""
+    for warning in plan.warnings:
+        # Past this, the function and its `entry`: at the user's own line.
+        warnings.warn(warning, stacklevel=4)
+    return plan
 
 
 def _plain(hint: Any) -> Any:
@@ -297,7 +308,17 @@ class Seats(Request):
 
 
 @dataclass(kw_only=True)
-class SharedByLMs(Request):
+class Asking(Request):
+    """How a command asks LMs, whichever they are."""
+
+    threads: Threads = None
+    concurrency: Concurrency = 64
+    price: Priced = None
+    cache: Cache = True
+
+
+@dataclass(kw_only=True)
+class SharedByLMs(Asking):
     """Settings that all LMs of a command share."""
 
     max_tokens: MaxTokens = None
@@ -305,8 +326,6 @@ class SharedByLMs(Request):
         str | None,
         Option(metavar="label|text", help="Whether choices are answered by label or by text."),
     ] = None
-    threads: Threads = None
-    concurrency: Concurrency = 64
     timeout: Annotated[
         float | None,
         Option(
@@ -323,8 +342,6 @@ class SharedByLMs(Request):
             help="Setting of every LM, or of one agent's LM, such as reasoning_effort=low.",
         ),
     ] = None
-    price: Priced = None
-    cache: Cache = True
 
 
 @dataclass(kw_only=True)
@@ -495,6 +512,14 @@ LIMITS = ("max_usd_per_task", "max_calls_per_task")
 
 
 @dataclass(kw_only=True)
+class Judged(Checked):
+    """How answers are scored."""
+
+    metric: Scored = None
+    judge_lm: JudgeLM = None
+
+
+@dataclass(kw_only=True)
 class OnCluster(Request):
     """Where programs and checks of tasks run."""
 
@@ -551,6 +576,13 @@ class Spending(Request):
             "at a folder together (time: for this attempt). Finished work is kept.",
         ),
     ] = None
+
+
+@dataclass(kw_only=True)
+class Running(Spending):
+    """A command that asks LMs many questions, and shows how far it is."""
+
+    progress: ProgressOption = None
 
 
 def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.registry import Registry
+from ...modules.base.registry import Registry, instances
 from ..base.request import Option, Request
 from .options import View
 
@@ -154,11 +154,5 @@ class Command(NamedTuple):
         return f"for example folkmoot {self.request.example}"
 
 
-def _checked(name: str, thing: Any) -> Command:
-    if not isinstance(thing, Command):
-        raise UserError(f"{name} is not a command: name a Command of folkmoot.pipelines.cli")
-    return thing
-
-
-ATTACHED: Registry[Command] = Registry("commands", _checked)
+ATTACHED: Registry[Command] = Registry("commands", instances(Command, "a command"))
 """The commands of attached rooms and of other packages, by their entry points."""

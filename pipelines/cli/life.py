@@ -10,8 +10,8 @@ from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent, Unanswered
 from ..base.cards import result_kind
-from ..base.life import Outcome, Plan
-from ..base.request import Spending
+from ..base.life import Outcome
+from ..base.request import PlanType, Spending
 from ..base.run_files import BOOKS
 from ..base.wording import as_sentence, paused
 from ..lms.ledger import totals
@@ -21,7 +21,6 @@ from .guard import INTERRUPTED, STOPPED, say
 from .options import Planned
 from .show import confirm, console, leave, present, show_lines, show_result
 
-PlanType = TypeVar("PlanType", bound=Plan)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome)
 
 
@@ -30,7 +29,7 @@ def live(
     view: Planned,
     plan: PlanType,
     run: Callable[[PlanType, Callable[[OutcomeType], None]], OutcomeType],
-    left: Callable[[PlanType], OutcomeType | None] = lambda _: None,
+    left: Callable[[Path], OutcomeType | None] = lambda _: None,
     show: Callable[[OutcomeType], None] | None = None,
     code_of: Callable[[OutcomeType], int] = lambda _: 0,
 ) -> None:
@@ -79,6 +78,9 @@ def live(
         if getattr(request, "tracking", False):
             say(push_words(getattr(request, "register", None)))
 
+    def kept() -> OutcomeType | None:
+        return None if plan.out is None else left(plan.out)
+
     outcome: OutcomeType | None = None
     stopped, code = None, 0
     try:
@@ -86,12 +88,12 @@ def live(
         stopped = outcome.stopped
         code = STOPPED if outcome.empty or stopped else code_of(outcome)
     except KeyboardInterrupt:
-        outcome, code = left(plan), INTERRUPTED
+        outcome, code = kept(), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"
     except OtherRun:
         raise  # the result in the folder is not this one's
     except (BudgetSpent, UserError) as problem:
-        outcome, stopped, code = left(plan), str(problem), STOPPED
+        outcome, stopped, code = kept(), str(problem), STOPPED
         if outcome is None and not (isinstance(problem, BudgetSpent) or _failed(problem, plan.out)):
             raise  # nothing was done, since the input is wrong
         if isinstance(problem, EndpointDown):

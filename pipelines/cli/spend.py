@@ -6,25 +6,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Container
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...modules.base.errors import UserError
 from ..base.wording import counted
 from ..comparison.sources import left_in
+from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
 from ..evaluation.earlier import Evaluation
+from ..evaluation.request import EvaluateRequest
 from ..reporting.contested import contest_in
+from ..tuning.request import TuneRequest
 from .command import command_options
 from .guard import VERDICT_FAILED, say
 from .options import Confirmed, EvaluateView, TryView
 from .show import console, finish, show_lines, show_result
-
-if TYPE_CHECKING:
-    from ..compilation.request import CompileRequest
-    from ..contest.outcome import Contest
-    from ..evaluation.request import EvaluateRequest
-    from ..tuning.request import TuneRequest
 
 NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 """What an evaluation was asked for that the contest after it is not."""
@@ -74,7 +71,7 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         _evaluate_outcomes(request, view)
     else:
         plan = plan_evaluation(request, stored=True)
-        live(request, view, plan, carry_out, lambda plan: left_in(plan.out), show)
+        live(request, view, plan, carry_out, left_in, show)
 
 
 def _evaluate_outcomes(request: EvaluateRequest, view: EvaluateView) -> None:
@@ -115,7 +112,7 @@ def compile(request: CompileRequest, view: Confirmed) -> None:
         view,
         plan_compilation(request, stored=True),
         lambda plan, show: compile_as_planned(plan, show).compilation,
-        lambda plan: compilation_in(plan.out),
+        compilation_in,
     )
 
 
@@ -125,7 +122,7 @@ def tune(request: TuneRequest, view: Confirmed) -> None:
     from .life import live
 
     plan = plan_study(request, stored=True)
-    live(request, view, plan, tune_as_planned, lambda plan: study_in(plan.out))
+    live(request, view, plan, tune_as_planned, study_in)
 
 
 def try_(request: ContestRequest, view: TryView) -> None:
@@ -153,7 +150,7 @@ def try_(request: ContestRequest, view: TryView) -> None:
         view,
         plan,
         carry_out_contest,
-        lambda plan: contest_in(plan.out, Contest),
+        partial(contest_in, kind=Contest),
         show,
         code,
     )

@@ -198,7 +198,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
             lms.append(make_lm(lm, price=prices.get(lm)))
         else:
             lms.append(lm_given(lm))
-    metric = metric_of_run(described, metric_asked(request, request.metric))
+    metric = metric_of_run(described, metric_asked(request))
     agent = _agent(request, metric)
     used = [_checked_lm(matched, agent(1), each) for each in lms]
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from operator import itemgetter
 
-from ...modules.statistics.panels import best_panel
+from ...modules.statistics.panels import PanelScores, best_panel
 from .compared import SURE, Compared
 from .tested import VotedAnswer
 from .words import say
@@ -16,29 +16,18 @@ MOST_MEMBERS = 5
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(PanelScores):
     """The panel of runs whose majority vote is most often right, and the gain over the best run.
 
-    `members` and `single` are names of runs: the best panel and the best run of all `n` questions.
-    `seen` is the panel's share of right answers on these questions; it is too high, since the panel
-    was chosen by it. `score` and `single_score` are cross-validated shares of right answers: the
-    questions are halved in five ways, and both are chosen on one half and judged on the other.
-    `difference` is `score` minus `single_score`, `low` and `high` are the ends of its 95% interval,
-    and `p` tests it against 0. `chosen` is the share of choices that fell on the same members.
+    `members` and `single` are names of runs: the best panel of at most `most`, and the best run of
+    all `n` questions. The scores are cross-validated: the questions are halved in five ways, and
+    both are chosen on one half and judged on the other.
     """
 
     members: tuple[str, ...]
     single: str
     most: int
     n: int
-    seen: float
-    score: float
-    single_score: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    chosen: float
 
     @property
     def better(self) -> bool:
@@ -85,4 +74,4 @@ def panel_of(
     best = best_panel(answers, right, most, seed=seed, clusters=together)
     names = [run.name for run in runs]
     members = {"members": itemgetter(*best.members)(names), "single": names[best.single]}
-    return Panel(**best._asdict() | members, most=most, n=n)
+    return Panel(**vars(best) | members, most=most, n=n)

@@ -17,10 +17,9 @@ from ..base.request import (
     Concurrency,
     Option,
     Priced,
-    ProgressOption,
     Request,
+    Running,
     Seats,
-    Spending,
     folder,
     source,
 )
@@ -83,7 +82,7 @@ class Tested(Request):
 
 
 @dataclass(kw_only=True)
-class Matching(Checked, Seats, Spending):
+class Matching(Checked, Seats, Running):
     """How a budget-matched baseline is run."""
 
     metric: Annotated[
@@ -98,7 +97,6 @@ class Matching(Checked, Seats, Spending):
     ] = None
     concurrency: Concurrency = 64
     price: Priced = None
-    progress: ProgressOption = None
 
 
 @dataclass

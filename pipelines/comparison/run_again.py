@@ -7,6 +7,7 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import only
 from ...modules.protocols.program import Program
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm_identity
@@ -51,7 +52,7 @@ def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = Non
     if wanted not in used:
         raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
     # The folder may be somebody else's: only the known settings of sampling are taken from it.
-    settings = {key: value for key, value in used[wanted].settings.items() if key in SETTINGS}
+    settings = only(used[wanted].settings, SETTINGS)
     for name in ("temperature", "max_tokens"):
         if (changed := getattr(lms.options, name, None)) is not None:
             settings[name] = changed

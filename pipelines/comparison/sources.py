@@ -50,12 +50,10 @@ def _runs_below(folder: Path) -> list[Path]:
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
 
 
-def left_in(folder: Path | None) -> Evaluation | None:
+def left_in(folder: Path) -> Evaluation | None:
     """The evaluation that a stopped attempt left in a folder; None where no question is
     finished.
     """
-    if folder is None:
-        return None
     try:
         return earlier(folder)
     except UserError:

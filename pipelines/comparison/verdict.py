@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import checked_among
 from ...modules.statistics.prices import cheapest, price_unit
 from .compared import Compared
 from .words import say
@@ -31,11 +31,8 @@ FAIL_IF = {
 
 def check_fail_if(rule: str | None) -> None:
     """Raise UserError for a rule that `--fail-if` does not know."""
-    if rule is not None and rule not in FAIL_IF:
-        raise UserError(
-            f"--fail-if {rule!r} is not a rule{did_you_mean(rule, FAIL_IF)}: give worse, undecided "
-            "or not-better"
-        )
+    if rule is not None:
+        checked_among("verdict for --fail-if", rule, FAIL_IF)
 
 
 class QuestionPrices(NamedTuple):

@@ -41,7 +41,7 @@ from ..runs.caveats import run_failed
 from ..runs.describe import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..runs.summary import Ending
-from ..tracking.context import ABOVE
+from ..tracking.context import ABOVE, to_show
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
 from .card import COMPILE, PROGRAM, PROMPTS
@@ -495,7 +495,7 @@ class Attempt:
         if loss:
             save_with_lm(compiled, self.folder / COMPILED, self.plan.lm, self.plan.train)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
-        self.under_way.end(None if show is None else partial(show, result))
+        self.under_way.end(to_show(show, result))
         result.mlflow_run_id = self.under_way.tracking.run_id
         program.compilation = result
         return program

@@ -5,9 +5,7 @@ comparison.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ...modules.base.calls import EndpointDown
@@ -16,9 +14,10 @@ from ...modules.protocols.program import Program
 from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import write_json
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
+from ..tracking.context import to_show
 from ..tracking.run import disk_errors, is_sent, running, send_rest
 from .attempt import Attempt, compiling_line
 from .card import COMPILE, PROGRAM
@@ -64,10 +63,7 @@ def compile(request: CompileRequest) -> Any:
     concurrency of another type, a folder of another compilation, and as `evaluate`. The best so far
     is in the folder, also at a KeyboardInterrupt.
     """
-    plan = plan_compilation(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    best = compile_as_planned(plan)
+    best = compile_as_planned(warned(plan_compilation(request)))
     if isinstance(best, Foreign):
         best.module.compilation = best.compilation
         return best.module
@@ -105,8 +101,7 @@ def compile_as_planned(
     if stored is not None:
         done = stored.compilation
         if request.tracking and not is_sent(done.folder, done.mlflow_run_id):
-            shown = None if show is None else partial(show, done)
-            done.mlflow_run_id = send_rest(done.folder, COMPILE, shown)
+            done.mlflow_run_id = send_rest(done.folder, COMPILE, to_show(show, done))
         return stored
     asks: Any = {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
     with (

@@ -19,7 +19,7 @@ from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
 from ..comparison.words import say
 from ..evaluation.earlier import Evaluation
-from ..plots.comparison import score_plot
+from ..plots.evaluation import score_plot
 from .card import COMPILE, PROGRAM
 
 COMPILED = "compiled"
@@ -209,10 +209,8 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
     return {"scores": summary.scores, "counts": summary.counts, "usage": summary.usage}
 
 
-def compilation_in(folder: Path | None) -> Compilation | None:
+def compilation_in(folder: Path) -> Compilation | None:
     """How the last attempt at a compilation in a folder went; None where none has ended."""
-    if folder is None:
-        return None
     result = (read_object(folder / COMPILE) or {}).get("result")
     if not isinstance(result, dict):
         return None

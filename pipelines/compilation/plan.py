@@ -13,7 +13,7 @@ import dspy
 from dspy.teleprompt.reanchor.calibrate import decision_outputs
 
 from ...modules.agents.adapter import profile_of
-from ...modules.base.errors import UserError, checked_whole
+from ...modules.base.errors import UserError, checked_among, checked_whole
 from ...modules.protocols.declaration import Trainable
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
@@ -41,7 +41,6 @@ from ..programs.seats import (
 from ..runs.books import account_of
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
-from ..tasks.check import metric_asked
 from .request import CompileRequest
 
 MOST_ROUNDS = 3
@@ -246,8 +245,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
 
     `stored` asks for all that a result needs that is kept: a folder, and held-out questions.
     """
-    if request.keep not in ("best", "compiled"):
-        raise UserError(f"keep is {request.keep!r}: give best or compiled")
+    checked_among("way to keep", request.keep, ("best", "compiled"))
     for option, missing in _MISSING.items():
         if stored and getattr(request, option) is None:
             raise UserError(f"--{option} is missing: {missing}")
@@ -268,8 +266,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         validation, held_out_split = load_part(request.validation, "validation", *limits, **how)
     needed = request.validation is not None
     train, validation, warnings = data.held_apart(train, validation, needed)
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(metric_asked(request, request.metric), judge_lm)
+    metric = metric_given(request, seating)
     warnings += noted(program, [*train, *validation])
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):

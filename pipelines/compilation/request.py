@@ -12,15 +12,12 @@ from typing_extensions import Doc
 from ..base.request import (
     AnyLM,
     AnyQuestions,
-    Checked,
     Columned,
-    JudgeLM,
+    Judged,
     LMs,
     Option,
     ProgramSpec,
-    ProgressOption,
-    Scored,
-    Spending,
+    Running,
     TrainSplit,
     folder,
     sampled,
@@ -30,7 +27,7 @@ from ..base.request import (
 
 
 @dataclass
-class CompileRequest(Columned, Checked, LMs, Spending):
+class CompileRequest(Columned, Judged, LMs, Running):
     """Improve a program's prompts, and measure the gain on held-out questions.
 
     The same command continues a stopped compilation and asks nothing twice. folkmoot evaluate
@@ -58,8 +55,6 @@ class CompileRequest(Columned, Checked, LMs, Spending):
         source("Held-out questions, to compare the program before and after."),
     ] = None
     _: KW_ONLY
-    metric: Scored = None
-    judge_lm: JudgeLM = None
     optimizer: Annotated[
         str,
         Option(
@@ -118,4 +113,3 @@ class CompileRequest(Columned, Checked, LMs, Spending):
     settings: Annotated[
         Mapping[str, object] | None, Doc("what to note beside the run (data, split, …).")
     ] = None
-    progress: ProgressOption = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -19,7 +18,7 @@ from ...modules.reading.row import ResultRow
 from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.wording import paused
 from ..comparison.comparison import Comparison
 from ..comparison.verdict import A, B
@@ -30,7 +29,7 @@ from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
 from ..tasks.picked import Picked
-from ..tracking.context import awaitable
+from ..tracking.context import awaitable, to_show
 from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
@@ -75,10 +74,7 @@ def contest(request: ContestRequest) -> Contest:
     and a program whose first answers all fail or cannot be read. At a KeyboardInterrupt finished
     work is kept.
     """
-    plan = plan_contest(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    return carry_out_contest(plan)
+    return carry_out_contest(warned(plan_contest(request)))
 
 
 _ASYNC = """Do what `contest` does, for async code, with the same arguments:
@@ -152,7 +148,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     request, about = plan.request, plan.about()
     stored = finished_contest(plan)
     if stored is not None:
-        shown = partial(show, stored) if show is not None else None
+        shown = to_show(show, stored)
         if request.tracking and not is_sent(stored.folder, stored.run_id):
             stored.run_id = send_rest(stored.folder, CONTEST, shown)
         elif request.register and shown is not None:
@@ -191,10 +187,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         except BaseException as ending:  # keep the finished answers before raising
             problem = ending
         contest = _ended(plan, race, run)
-        if show is None or problem is not None:
-            run.end()
-        else:
-            run.end(partial(show, contest))
+        run.end(to_show(show, contest, well=problem is None))
         contest.run_id = run.tracking.run_id
         if problem is not None:
             raise problem

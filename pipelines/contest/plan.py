@@ -18,7 +18,8 @@ from typing import Any
 import dspy
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError, checked_whole
+from ...modules.base.errors import UserError, checked_among, checked_whole
+from ...modules.base.keyed import without
 from ...modules.base.registry import FUNCTIONS
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric, check_metric
@@ -26,6 +27,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
+from ..base.life import PlanOfSteps
 from ..base.request import LIMITS, folder_at
 from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, shortened, total_cost
@@ -45,7 +47,7 @@ from ..runs.caveats import smallest_differences
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
 from ..runs.rows import RESULTS, read_rows
-from ..tasks.check import Check, metric_asked, sandbox_of
+from ..tasks.check import Check, sandbox_of
 from ..tasks.cluster import check_cluster, where_code_runs
 from ..tracking.context import check_model_name
 from .entrants import (
@@ -83,7 +85,7 @@ MANY, MARGIN, NARROW = 600, 0.05, 0.02
 
 
 @dataclass
-class ContestPlan:
+class ContestPlan(PlanOfSteps):
     """A contest that is checked; no LM has been called.
 
     `race` are the questions of the race in the order in which they are asked, `demos` those that
@@ -106,7 +108,6 @@ class ContestPlan:
     guessed: str = ""
     """Remarks about what the reader of the file guessed."""
 
-    warnings: tuple[str, ...] = ()
     visible: Check | None = None
     """The check that the fair opponent may use."""
 
@@ -131,7 +132,7 @@ class ContestPlan:
         return task_prices(whole, len(self.race) - len(whole))
 
     @cached_property
-    def plans(self) -> dict[str, EvaluationPlan]:
+    def plans(self) -> dict[str, EvaluationPlan]:  # type: ignore[override]
         """The evaluation of each program of the field, on the race's questions."""
         raced = {question.id for question in self.race}
         # In the order of their file, so that its other runs have the same fingerprint.
@@ -353,8 +354,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone.defaults = request.defaults
     seating = Seating(alone)
     lms, named = _lms(request, seating)
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
+    metric = metric_given(request, seating)
     check_metric(metric, questions)
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
@@ -396,8 +396,6 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
     account_of(request.budget, plan.engines, *filter(None, [plan.out]))
-    warnings = chain.from_iterable(each.warnings for each in plan.plans.values())
-    plan.warnings = tuple(dict.fromkeys(warnings))
     return plan
 
 
@@ -506,7 +504,7 @@ def _field(
     seating: Seating,
 ) -> list[Entrant]:
     first, make = lms[0], seating.make
-    models = {name: lm for name, lm in named.items() if name != JUDGE}
+    models = without(named, [JUDGE])
     own = partial(
         own_programs,
         lm=first,
@@ -525,8 +523,7 @@ def _field(
                 "--answer-file PATH for programs that answer with a text"
             )
     elif isinstance(request.field, str):
-        if request.field not in (FAIR, PAPERS):
-            raise UserError(f"there is no field {request.field!r}: choose {FAIR} or {PAPERS}")
+        checked_among("field", request.field, (FAIR, PAPERS))
         entrants = default_field(lms, demos, request.seed, named.get(JUDGE))
         if request.field == PAPERS:
             entrants += paper_programs(first, make)

@@ -15,19 +15,16 @@ from ..base.request import (
     AnyProgram,
     AnyQuestions,
     Argument,
-    Checked,
     Columned,
     Commands,
-    JudgeLM,
+    Judged,
     OnCluster,
     Option,
-    ProgressOption,
     Repeated,
     Roles,
-    Scored,
+    Running,
     Seats,
     SharedByLMs,
-    Spending,
     folder,
     tracked,
 )
@@ -36,9 +33,7 @@ IMPROVE_SHARE = 1 / 3
 
 
 @dataclass
-class ContestRequest(
-    Columned, Checked, OnCluster, SharedByLMs, Seats, Commands, Repeated, Spending
-):
+class ContestRequest(Columned, Judged, OnCluster, SharedByLMs, Seats, Commands, Repeated, Running):
     """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when
@@ -106,8 +101,6 @@ class ContestRequest(
     without: Annotated[
         Sequence[str], list[str], Option(metavar="NAME", help="Leave this program of --field out.")
     ] = dataclasses.field(default_factory=list)
-    metric: Scored = None
-    judge_lm: JudgeLM = None
     visible_check: Annotated[
         str | None,
         Option(
@@ -174,4 +167,3 @@ class ContestRequest(
         Callable[[Any], None] | None,
         Doc("is called with the standing of the contest after every question."),
     ] = None
-    progress: ProgressOption = None

@@ -21,7 +21,7 @@ def run(request: ControlsRequest, view: Confirmed) -> None:
         show_lines(lines)
 
     plan = plan_controls(request, keyless=view.dry_run)
-    live(request, view, plan, carry_out_controls, lambda plan: controls_in(plan.out), show)
+    live(request, view, plan, carry_out_controls, controls_in, show)
 
 
 COMMAND = Command(ControlsRequest, Confirmed, run)

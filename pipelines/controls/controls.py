@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from ...modules.base.calls import ROLLOUTS, Rollouts, bound
 from ...modules.base.errors import UserError
@@ -13,7 +11,7 @@ from ...modules.reading.row import ResultRow
 from ..base.account import Account
 from ..base.budget import BudgetSpent, only_shows
 from ..base.journal import write_json
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.wording import counted
 from ..comparison.match_budget import run_match
 from ..evaluation.earlier import Evaluation
@@ -22,6 +20,7 @@ from ..evaluation.repeats import ROLLOUTS_EACH
 from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS
 from ..tasks.picked import checked_scores
+from ..tracking.context import to_show
 from ..tracking.run import disk_errors, is_sent, running
 from .arms import ARMS
 from .dialogues import FIRST, SELF_CONSISTENT, answers_said, levels_of, unpaid_turns
@@ -49,10 +48,7 @@ def controls(request: ControlsRequest) -> Controls:
     an unknown arm, and a budget that cannot be enforced. At a KeyboardInterrupt finished work is
     kept.
     """
-    plan = plan_controls(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    return carry_out_controls(plan)
+    return carry_out_controls(warned(plan_controls(request)))
 
 
 def carry_out_controls(
@@ -89,10 +85,7 @@ def carry_out_controls(
         write_json(run.folder / CONTROLS, {**about, RESULT: controls.to_dict()})
         if not controls.empty:
             controls.plot(run.folder / WATERFALL)
-        if show is None or controls.stopped:
-            run.end()
-        else:
-            run.end(partial(show, controls))
+        run.end(to_show(show, controls, well=not controls.stopped))
     return controls
 
 

@@ -162,10 +162,8 @@ def _fields(part: Estimate | None) -> Mapping[str, float | None]:
 _READ = TypeAdapter(Controls)
 
 
-def controls_in(folder: Path | None) -> Controls | None:
+def controls_in(folder: Path) -> Controls | None:
     """Read the controls in a folder; None where it has no complete result."""
-    if folder is None:
-        return None
     result = (read_object(folder / CONTROLS) or {}).get(RESULT)
     if not isinstance(result, dict) or not result.get("questions"):
         return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.errors import UserError, checked_whole, did_you_mean
+from ...modules.base.errors import UserError, checked_among, checked_whole
 from ...modules.base.keyed import only, without
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
@@ -23,6 +23,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
+from ..base.life import PlanOfSteps
 from ..base.request import LIMITS, folder_at
 from ..base.wording import counted, rounded_money, total_cost
 from ..comparison.match_budget import MatchPlan, metric_of_run, plan_match
@@ -68,7 +69,7 @@ LEAST_THOUGHTS = 1024
 
 
 @dataclass
-class ControlsPlan:
+class ControlsPlan(PlanOfSteps):
     """Controls of a run that are checked; no LM has been called.
 
     `arms` has the evaluation of each arm that is asked, `match` the plan of the budget-matched
@@ -96,12 +97,8 @@ class ControlsPlan:
         return len({row.id for row in self.dialogues.rows})
 
     @property
-    def warnings(self) -> Sequence[str]:
-        warnings = dict[str, None]()
-        for plan in self.arms.values():
-            # Most arms ask the same LMs, and would warn of the same.
-            warnings |= dict.fromkeys(plan.warnings)
-        return list(warnings)
+    def plans(self) -> dict[str, EvaluationPlan]:  # type: ignore[override]
+        return self.arms
 
     @property
     def engines(self) -> list[Any]:
@@ -220,7 +217,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     """
     checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
-    metric = metric_of_run(run.summary.run, metric_asked(request, request.metric))
+    metric = metric_of_run(run.summary.run, metric_asked(request))
     wanted = _wanted(request)
     out = folder_at(request.out) or run.folder / HOME
     try:
@@ -303,11 +300,7 @@ def _wanted(request: ControlsRequest) -> list[str]:
     """The arms in the order of asking. Raises UserError for an unknown optional arm."""
     chosen, without = split_items(request.arms), split_items(request.without)
     for name in [*chosen, *without]:
-        if name not in (*BESIDE, NONE):
-            raise UserError(
-                f"there is no optional arm {name!r}{did_you_mean(name, BESIDE)}: choose "
-                f"among {', '.join(BESIDE)}, or {NONE}"
-            )
+        checked_among("optional arm", name, (*BESIDE, NONE))
     left_out = set(without)
     if chosen:  # `none` is chosen like an arm, and is none: then all optional ones are left out
         left_out.update(set(BESIDE) - set(chosen))

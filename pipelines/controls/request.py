@@ -5,36 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar
 
 from ..base.request import (
     AnyMetric,
     AnyQuestions,
     Argument,
-    Cache,
+    Asking,
     Checked,
-    Concurrency,
     Option,
-    Priced,
-    ProgressOption,
     RetryErrors,
+    Running,
     Seats,
-    Spending,
-    Threads,
     folder,
     tracked,
 )
-
-if TYPE_CHECKING:
-    from ..evaluation.earlier import Evaluation
-
-    AnyRun: TypeAlias = Evaluation | str | Path
-else:  # --help does not import the modules that read runs
-    AnyRun = Any
+from ..comparison.request import AnyRun
 
 
 @dataclass
-class ControlsRequest(Checked, Seats, Spending):
+class ControlsRequest(Checked, Seats, Asking, Running):
     """Find out where a team's gain over one of its agents comes from.
 
     The gain is split into parts: the vote of the first answers, thinking again alone, the presence
@@ -95,9 +85,4 @@ class ControlsRequest(Checked, Seats, Spending):
         int, Option(help="Seed that draws the questions whose arguments the placebo shows.")
     ] = 0
     retry_errors: RetryErrors = False
-    concurrency: Concurrency = 64
-    threads: Threads = None
-    price: Priced = None
-    cache: Cache = True
     tracking: Annotated[bool, tracked()] = True
-    progress: ProgressOption = None

@@ -16,7 +16,6 @@ from ..base.journal import read_object
 from ..base.run_files import FittedWeights
 from ..base.typed import as_read, misfit
 from ..base.wording import common_error, counted, percent, used
-from ..plots.comparison import score_plot
 from ..runs.lines import (
     bill_line,
     flaky_line,
@@ -170,6 +169,8 @@ class Evaluation:
 
     def plot(self, path: str | Path) -> Path:
         """Draw the score, also for each group of questions, with intervals, as PNG or SVG."""
+        from ..plots.evaluation import score_plot
+
         scores = {"all questions": self.summary.main}
         for name, groups in self.summary.groups.items():
             for value, score in groups.items():

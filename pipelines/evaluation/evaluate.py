@@ -5,7 +5,6 @@ any death.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,14 +16,14 @@ from ...modules.base.sync import run_sync
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.run_files import FittedWeights
 from ..base.wording import paused
 from ..runs.books import open_books
 from ..runs.lines import evaluation_line
 from ..runs.manifest import MANIFEST, RUN
 from ..runs.summary import SUMMARY
-from ..tracking.context import awaitable, caller_place
+from ..tracking.context import awaitable, caller_place, to_show
 from ..tracking.run import is_sent, running
 from .answering import (
     CONCURRENCY,
@@ -44,10 +43,7 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     failures; a disk that cannot be written. Finished rows are kept, also at a KeyboardInterrupt,
     with a summary so far.
     """
-    plan = plan_evaluation(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    return carry_out(plan)
+    return carry_out(warned(plan_evaluation(request)))
 
 
 def recheck(run: Any, check: Any, questions: Any = None, **options: Any) -> Evaluation:
@@ -137,10 +133,7 @@ def _evaluated(
             seconds=time.monotonic() - began,
             training=training,
         )
-        if show is None or stopped is not None or result.stopped:
-            run.end()
-        else:
-            run.end(partial(show, result))
+        run.end(to_show(show, result, well=stopped is None and not result.stopped))
         if stopped is not None:
             raise stopped
     return result

@@ -7,20 +7,27 @@ import dspy
 from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError
 from ...modules.reading.metrics import JUDGE, Metric, metric_of
-from ..lms.named import lm_given
+from ..base.request import Judged
+from ..programs.seats import Seating
 
 
-def metric_given(metric: object, judge_lm: object = None, judge_sample: object = None) -> Metric:
-    """Do what `metric_of` does, and give a judge its LM. Raises UserError for an LM or a sample
-    without a judge.
+def metric_given(request: Judged, seating: Seating, judge_sample: object = None) -> Metric:
+    """The metric of a request: its check of tasks, or what `metric_of` makes of its metric, with
+    the LM of a judge. Raises UserError for an LM or a sample without a judge.
     """
+    metric, judge_lm = request.metric, None
+    if request.judge_lm:
+        judge_lm = seating.make(request.judge_lm)
+    if request.checks_tasks:
+        from ..tasks.check import metric_asked
+
+        metric = metric_asked(request)
     if metric == JUDGE and judge_lm is not None:
-        lm = lm_given(judge_lm)
-        if not isinstance(lm, dspy.BaseLM):
+        if not isinstance(judge_lm, dspy.BaseLM):
             raise UserError(
-                f"judge_lm is a {type(lm).__name__}, not an LM: pass fm.lm('…') or its name"
+                f"judge_lm is a {type(judge_lm).__name__}, not an LM: pass fm.lm('…') or its name"
             )
-        return JudgeMetric(lm)
+        return JudgeMetric(judge_lm)
     chosen = metric_of(metric)
     for name, value in (("judge_lm", judge_lm), ("judge_sample", judge_sample)):
         if value is not None and not chosen.lms:

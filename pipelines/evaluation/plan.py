@@ -248,9 +248,7 @@ def plan_evaluation(
         request.repeats = 1 + max(repeat for _, repeat in program.kept)
     else:
         program = _program(request, seating, sets)
-    check_model_name(request.register)
-    if request.register and not request.tracking:
-        raise UserError("--register needs MLflow: drop --no-track")
+    check_model_name(request.register, tracked=request.tracking)
     if request.register and program.foreign:
         raise UserError("--register needs a program that can be saved: this one is your own code")
     questions = _questions(program, request)
@@ -271,8 +269,7 @@ def plan_evaluation(
             "all for independent, comparisons do not"
         )
     program, train = _with_demos(request, program, train, questions)
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(_metric_asked(request), judge_lm, request.judge_sample)
+    metric = metric_given(request, seating, request.judge_sample)
     check_metric(metric, questions)
     if request.engine is not None or request.meter_host is not None:
         from .acting import check_workers
@@ -345,7 +342,7 @@ def _questions(program: Any, request: EvaluateRequest) -> list[Question]:
 
 def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     """The questions of the run that have a row."""
-    if getattr(_metric_asked(request), "name", None) != CHECK:
+    if request.check is None and getattr(request.metric, "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
     from .kept import questions_of
 
@@ -353,14 +350,6 @@ def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
     return checked([question for question in asked if question.id in names])
-
-
-def _metric_asked(request: EvaluateRequest) -> Any:
-    if not request.checks_tasks:
-        return request.metric
-    from ..tasks.check import metric_asked
-
-    return metric_asked(request, request.metric)
 
 
 def _judge_sample(request: EvaluateRequest) -> list[Question] | None:

@@ -11,19 +11,16 @@ from typing_extensions import Doc
 
 from ..base.request import (
     AnyQuestions,
-    Checked,
     Columned,
-    JudgeLM,
+    Judged,
     LMs,
     OnCluster,
     Option,
     ProgramSpec,
-    ProgressOption,
     Record,
     Repeated,
     RetryErrors,
-    Scored,
-    Spending,
+    Running,
     TrainSplit,
     folder,
     source,
@@ -32,7 +29,7 @@ from ..base.request import (
 
 
 @dataclass
-class EvaluateRequest(Columned, Checked, OnCluster, LMs, Repeated, Spending):
+class EvaluateRequest(Columned, Judged, OnCluster, LMs, Repeated, Running):
     """Answer labelled questions, score the answers, and keep a row for each.
 
     Run the same command again to resume a stopped run: finished questions are not asked twice.
@@ -55,8 +52,6 @@ class EvaluateRequest(Columned, Checked, OnCluster, LMs, Repeated, Spending):
         ),
     ] = None
     _: KW_ONLY
-    metric: Scored = None
-    judge_lm: JudgeLM = None
     judge_sample: Annotated[
         Any,
         str | None,
@@ -121,4 +116,3 @@ class EvaluateRequest(Columned, Checked, OnCluster, LMs, Repeated, Spending):
         Mapping[str, object] | None,
         Doc("notes to keep in the run's settings (data set, split, seed, …)."),
     ] = None
-    progress: ProgressOption = None

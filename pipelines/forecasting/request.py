@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ..base.request import Argument, Option, Request
-
-if TYPE_CHECKING:
-    from ..evaluation.earlier import Evaluation
-    from ..runs.outcomes import Outcomes
-
-    Answers = Outcomes | Evaluation | str | Path | Sequence[Any] | Any
-else:  # slow imports that --help does not need
-    Answers = Any
 
 
 @dataclass
@@ -30,7 +22,7 @@ class ForecastRequest(Request):
     example: ClassVar[str] = "forecast runs/a runs/b runs/c runs/d runs/e"
 
     answers: Annotated[
-        Answers,
+        Any,
         list[str],
         Argument(
             metavar="[RUN]...",

@@ -11,7 +11,8 @@ import dspy
 
 from ...modules.agents.adapter import PASSED, SAMPLING, SETTINGS, settings_of
 from ...modules.agents.profile import Profile
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError, checked_among, checked_whole
+from ...modules.base.keyed import only, without, without_none
 from ..base.run_files import LMFields, books_of
 from ..base.settings import settings as settings_now
 from .engine import DEFAULT_LM, Engine, SyncEngine, check_settings
@@ -85,14 +86,9 @@ def lm(
     name = name or default_lm()
     if not isinstance(name, str):
         raise UserError(f"an LM's name is no {type(name).__name__}: give one such as {DEFAULT_LM}")
-    unknown = [key for key in sampling if key not in SETTINGS]
-    if unknown:
-        raise UserError(
-            f"{name} has no setting {unknown[0]!r}{did_you_mean(unknown[0], SETTINGS)}: "
-            f"the settings are {', '.join(SETTINGS)}"
-        )
-    if concurrency < 1:
-        raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
+    for key in sampling:
+        checked_among("LM setting", key, SETTINGS)
+    checked_whole("concurrency", concurrency)
     if timeout is not None and not 0 < timeout < float("inf"):
         raise UserError(f"timeout is {timeout}: give seconds above 0")
     embedded = {"threads": threads, "context": context, "slots": slots}
@@ -189,9 +185,9 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         prices=prices,
         store=CallStore(books_of(folder), readonly=True),
         cached=False,
-        settings={key: value for key, value in identity["settings"].items() if key in PASSED},
+        settings=only(identity["settings"], PASSED),
     )
-    sampling = {key: value for key, value in identity["settings"].items() if key not in PASSED}
+    sampling = without(identity["settings"], PASSED)
     made = _dspy_lm(identity["name"], engine, sampling)
     made.temperature_unset = sampling.get("temperature") == 0
     made.recorded = folder
@@ -231,7 +227,7 @@ def lm_identity(language_model: Any) -> LMFields | None:
     engine = engine_of(language_model)
     if engine is None:
         return None
-    kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
+    kwargs = without_none(language_model.kwargs)
     return LMFields(
         name=language_model.model,
         endpoint=engine.identity,
@@ -254,8 +250,7 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
     for key, value in settings.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise UserError(f"{key} is {value!r}: give a whole number of at least 1")
+        checked_whole(key, value)
         # --threads applies to all LMs of a run
         if key != "threads" and not name.startswith("local/"):
             raise UserError(
@@ -269,7 +264,7 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
         # Reasoning models of OpenAI refuse a temperature and count their thinking in the token
         # limit.
         takes = REASONING_TAKES
-        sampling = {key: value for key, value in sampling.items() if key in takes}
+        sampling = only(sampling, takes)
     made = dspy.LM(
         name, engine=SyncEngine(engine), async_engine=engine, cache=False, num_retries=0, **sampling
     )
@@ -294,8 +289,7 @@ def is_reasoning_model(name: str) -> bool:
 
 def _profile(profile: Profile, answer_form: str | None, list_options: bool | None) -> Profile:
     if answer_form is not None:
-        if answer_form not in ("label", "text"):
-            raise UserError(f"answer_form is {answer_form!r}: choose label or text")
+        checked_among("answer form", answer_form, ("label", "text"))
         profile = replace(profile, answer_form=answer_form)  # type: ignore[arg-type]
     if list_options is not None:
         profile = replace(profile, list_options=list_options)

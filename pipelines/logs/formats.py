@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import opened
-from ...modules.base.registry import Registry
+from ...modules.base.registry import Registry, instances
 from ..data.tables import read
 from .answers import LogAnswer, json_document, json_lines
 from .dialogues import dialogues
@@ -89,13 +89,7 @@ _FORMATS = (
 """In the order in which they are tried."""
 
 
-def _checked(name: str, thing: object) -> Format:
-    if not isinstance(thing, Format):
-        raise UserError(f"{name} is not a format of logs: name a Format of folkmoot.pipelines.logs")
-    return thing
-
-
-OTHERS: Registry[Format] = Registry("logs", _checked)
+OTHERS: Registry[Format] = Registry("logs", instances(Format, "a format of logs"))
 """The formats of other packages, by their entry points."""
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
+from ...modules.base.keyed import without, without_none
 from ..lms.endpoint import text_in, thoughts_of
 
 Json: TypeAlias = dict[str, Any]
@@ -86,7 +87,7 @@ async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, 
     if not isinstance(body.get("prompt"), str):
         raise BadRequest("the request has no text as its 'prompt'")
     _refuse_others(body, _COMPLETION_FIELDS, "completions")
-    asked = _without(body, ["prompt"])
+    asked = without(body, ["prompt"])
     completion = await ask({**asked, "messages": [{"role": "user", "content": body["prompt"]}]})
     choices = [
         {
@@ -119,10 +120,10 @@ def event(name: str | None, data: object) -> bytes:
 
 def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
     """A whole completion as a stream of chunks."""
-    head = _without(completion, ["choices", "usage"])
+    head = without(completion, ["choices", "usage"])
     head["object"] = "chat.completion.chunk"
     for choice in completion.get("choices") or []:
-        delta = {name: value for name, value in choice["message"].items() if value is not None}
+        delta = without_none(choice["message"])
         if calls := delta.get("tool_calls"):
             delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
         # As providers do: clients take the chunk with a reason for the last one.
@@ -199,13 +200,13 @@ async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Ev
         raise BadRequest("the request has no 'input'")
     # Some clients send these fields with their defaults, which ask for nothing.
     if body.get("truncation") in (None, "disabled") and not body.get("background"):
-        body = _without(body, ["truncation", "background"])
+        body = without(body, ["truncation", "background"])
     _refuse_others(body, _RESPONSE_FIELDS | _SAME_NAME | _RESPONSE_SILENT, "responses")
     _refuse_tools(body.get("tools") or (), ("function",))
     translator, _ = await asyncio.to_thread(_translators)
     model, said = str(body.get("model") or ""), state.resolved(body)
     left_out = {"input", "model", "previous_response_id", *_SAME_NAME, *_RESPONSE_SILENT}
-    options: Any = _without(body, left_out)
+    options: Any = without(body, left_out)
     asked = translator.transform_responses_api_request_to_chat_completion_request(
         model=model, input=said, responses_api_request=options
     )
@@ -253,7 +254,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
     # In a thread: the import takes seconds, in which other questions would stand still.
     _, translator = await asyncio.to_thread(_translators)
     left_out = {"thinking", "metadata", *_MESSAGE_SILENT}
-    kept = _without(_uncached(body), left_out)
+    kept = without(_pruned(body, _no_mark), left_out)
     asked, names = translator.translate_anthropic_to_openai({**kept, "stream": False})
     more: Json = {}
     thinking = body.get("thinking") or {}
@@ -271,12 +272,21 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
     return reply, _message_events(reply)
 
 
-def _uncached(value: object) -> Any:
-    """A request without marks for the provider's cache, which change no reply."""
+def _no_mark(key: str, held: object) -> bool:
+    """No mark for the provider's cache, which changes no reply."""
+    return key != "cache_control"
+
+
+def _no_null(key: str, held: object) -> bool:
+    return held is not None
+
+
+def _pruned(value: object, kept: Callable[[str, object], bool]) -> Any:
+    """A request without the fields that are not kept, at any depth."""
     if isinstance(value, dict):
-        return {key: _uncached(held) for key, held in value.items() if key != "cache_control"}
+        return {key: _pruned(held, kept) for key, held in value.items() if kept(key, held)}
     if isinstance(value, list):
-        return list(map(_uncached, value))
+        return [_pruned(held, kept) for held in value]
     return value
 
 
@@ -292,13 +302,13 @@ def _as_json(part: Any) -> Json:
     """A part of a reply as plain JSON, without unset fields."""
     if hasattr(part, "model_dump"):
         part = part.model_dump(mode="json")
-    return {name: value for name, value in dict(part).items() if value is not None}
+    return without_none(dict(part))
 
 
 def _plain(asked: Json) -> Json:
     """A translated request without LiteLLM's own fields, and without null at any depth."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
-    plain: Json = _without_nulls(_without(asked, own))
+    plain: Json = _pruned(without(asked, own), _no_null)
     for message in plain.get("messages") or ():
         message.pop("thinking_blocks", None)  # strict endpoints know no thoughts in a message
         if calls := message.get("tool_calls"):
@@ -310,19 +320,6 @@ def _tool_call(call: Json) -> Json:
     """A call of a tool with the fields that strict endpoints take."""
     function = {name: call["function"].get(name) for name in ("name", "arguments")}
     return {"id": call.get("id"), "type": "function", "function": function}
-
-
-def _without(fields: Json, names: Collection[str]) -> Json:
-    """The fields of all other names."""
-    return {name: value for name, value in fields.items() if name not in names}
-
-
-def _without_nulls(value: object) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(held) for key, held in value.items() if held is not None}
-    if isinstance(value, list):
-        return list(map(_without_nulls, value))
-    return value
 
 
 def _model_response(completion: Json) -> Any:

@@ -19,7 +19,7 @@ def run(request: PipelineRequest, view: PipelineView) -> None:
         print(text, end="", file=results())
     else:
         plan = plan_pipeline(request, stored=True)
-        live(plan.request, view, plan, carry_out_pipeline, lambda plan: pipeline_in(plan.out))
+        live(plan.request, view, plan, carry_out_pipeline, pipeline_in)
 
 
 COMMAND = Command(PipelineRequest, PipelineView, run)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,12 @@ from ...modules.base.errors import UserError
 from ..base.budget import Budget
 from ..base.html import ShownResult
 from ..base.journal import read_object, write_json
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.wording import counted, money
 from ..lms.ledger import totals
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
+from ..tracking.context import to_show
 from ..tracking.log_model import log_program
 from ..tracking.run import disk_errors, running
 from .card import DONE, ENDED, KIND, PIPELINE, REGISTERED, WINNER
@@ -81,10 +80,7 @@ def pipeline(request: PipelineRequest) -> Pipeline:
     Raises UserError for an unknown key, and for what the steps raise. Finished work is kept, also
     at a KeyboardInterrupt.
     """
-    plan = plan_pipeline(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    return carry_out_pipeline(plan)
+    return carry_out_pipeline(warned(plan_pipeline(request)))
 
 
 def carry_out_pipeline(
@@ -131,7 +127,7 @@ def carry_out_pipeline(
                 note(**{REGISTERED: plan.register})
         note(**{WINNER: winner, DONE: True})
         result = Pipeline(run.folder, run.keep)
-        run.end(None if show is None else partial(show, result))
+        run.end(to_show(show, result))
     return result
 
 
@@ -156,9 +152,9 @@ def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | N
     return share
 
 
-def pipeline_in(folder: Path | None) -> Pipeline | None:
+def pipeline_in(folder: Path) -> Pipeline | None:
     """The pipeline in a folder, as far as it has come; None where no step has a result."""
-    if folder is None or not (folder / PIPELINE).exists():
+    if not (folder / PIPELINE).exists():
         return None
     left = Pipeline(folder)
     return None if left.empty else left

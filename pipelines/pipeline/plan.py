@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import only, without
 from ...modules.base.yaml_file import SUFFIXES, read_yaml
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.question import Question
@@ -75,7 +76,7 @@ class StepKind(NamedTuple):
     @property
     def options(self) -> dict[str, CommandOption]:
         known = command_options(self.request)
-        return {name: option for name, option in known.items() if name not in GIVEN}
+        return without(known, GIVEN)
 
 
 COMPILE, TUNE, CONTEST = "compile", "tune", "contest"
@@ -308,7 +309,7 @@ def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iter
     known = dict[str, CommandOption]()
     for kind in kinds.values():
         known |= kind.options
-    rest = {name: value for name, value in document.items() if name not in OWN}
+    rest = without(document, OWN)
     shared = options_of_file("the pipeline", rest, known, home, OWN)
     data = _data(document, home, shared)
     for key, kind in kinds.items():
@@ -319,7 +320,7 @@ def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iter
             raise UserError(
                 f"{key} is {own!r}: give its options, such as {key}: {{}}, or leave the key out"
             )
-        options = {name: value for name, value in shared.items() if name in kind.options}
+        options = only(shared, kind.options)
         options |= options_of_file(key, own, kind.options, home)
         if key == TUNE:
             _check_space(options.setdefault("space", {}))
@@ -375,7 +376,7 @@ def _about(
     """What `pipeline.json` says of it. With more money, or another name for the winner, it is the
     same pipeline.
     """
-    kept = {key: value for key, value in document.items() if key not in ("budget", "register")}
+    kept = without(document, ("budget", "register"))
     # An LM or a program of Python's is known by its name, since its address is another each time.
     text = json.dumps(kept, sort_keys=True, default=_named)
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -6,12 +6,12 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from ..base.request import Argument, Option, ProgressOption, Spending, folder, tracked
+from ..base.request import Argument, Option, Running, folder, tracked
 from ..cli.options import Confirmed
 
 
 @dataclass
-class PipelineRequest(Spending):
+class PipelineRequest(Running):
     """Go from data to a registered winner by one file: compile, tune, hold a contest, register.
 
     Each key of the file is a command with its options. What a step makes is what the next one
@@ -36,7 +36,6 @@ class PipelineRequest(Spending):
         ),
     ] = None
     tracking: Annotated[bool, tracked("the pipeline, with a run below it for each step,")] = True
-    progress: ProgressOption = None
 
 
 @dataclass(kw_only=True)

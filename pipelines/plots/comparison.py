@@ -22,23 +22,14 @@ def interval_plot(
     """
     if not differences:
         raise UserError(f"there is nothing to draw: no program has a verdict against {reference}")
-    figure, axes = _intervals(differences, rate)
+    figure, axes = intervals_drawn(differences, rate)
     axes.axvline(0, color=GREY, linewidth=1)
     axes.set(xlabel=f"{Units.of(rate).difference} against {reference}, with 95% intervals")
     saved(figure, path)
     return path
 
 
-def score_plot(scores: Mapping[str, Ends], path: Path, *, metric: str, rate: bool = True) -> Path:
-    """Draw scores by name, each with its 95% interval. Returns the path."""
-    figure, axes = _intervals(scores, rate)
-    unit = " in %" if rate else ""
-    axes.set(xlabel=f"{metric}{unit}, with 95% intervals")
-    saved(figure, path)
-    return path
-
-
-def _intervals(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
+def intervals_drawn(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
     """A figure and its axes, with a line for each name, the first on top."""
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(values))
     # The first name is drawn at the bottom, and a reader begins at the top.

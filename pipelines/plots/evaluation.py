@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 
 from ...modules.reports.counting import CHANGES
+from .comparison import Ends, intervals_drawn
 from .figure import BLUE, GREY, ORANGE, new_figure, saved, two_axes
+
+
+def score_plot(scores: Mapping[str, Ends], path: Path, *, metric: str, rate: bool = True) -> Path:
+    """Draw scores by name, each with its 95% interval. Returns the path."""
+    figure, axes = intervals_drawn(scores, rate)
+    unit = " in %" if rate else ""
+    axes.set(xlabel=f"{metric}{unit}, with 95% intervals")
+    saved(figure, path)
+    return path
 
 
 def deliberation_plot(report: Mapping[str, Any], path: Path) -> bool:

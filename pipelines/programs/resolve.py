@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import SUFFIXES, read_yaml
@@ -113,7 +114,7 @@ def _build(
         if untrained and learning is not None and spec == protocol.name and "folder" not in fields:
             protocol = learning.untrained
             settled, warning = learning.settled({**fields, **sets})
-            fields = {key: value for key, value in settled.items() if key not in sets}
+            fields = without(settled, sets)
             if warning is not None:
                 warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
         parts: list[str] = []
@@ -125,7 +126,7 @@ def _build(
         if "own_roles" in sets and "own_roles" not in takes(protocol):
             inner["own_roles"] = sets.pop("own_roles")
         check_names(protocol, {**fields, **sets})
-        fields = {key: value for key, value in fields.items() if key not in sets}
+        fields = without(fields, sets)
         fields = _made(fields, protocol, make_lm, inner)
     parameters = fields | _made(sets, protocol, make_lm, inner)
     seated = _seat_lms(where, lms, make_lm)

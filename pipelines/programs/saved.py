@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
+from ...modules.base.keyed import without, without_none
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described
 from ...modules.protocols.foreign import COMMAND, STATE, Foreign
@@ -114,7 +115,7 @@ def saved_program(
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
         changed |= {"lms": given or None, "environment": environment, "embedding": embedding}
-        changed = {key: value for key, value in changed.items() if value is not None}
+        changed = without_none(changed)
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
@@ -238,7 +239,7 @@ def saved_module(
             module = _module(name, about.get("signature"), protocols)
         else:
             module = protocol.thing.make()
-        module.load_state({key: value for key, value in state.items() if key != "metadata"})
+        module.load_state(without(state, ["metadata"]))
         return Foreign(module, about.get("inputs"), about.get("spec"))
     except (
         UserError,
@@ -317,7 +318,7 @@ class _Builder:
         protocol = None if name in self.protocols else known(name)
         # its folder holds more than `describe()`
         if protocol is not None and "folder" in protocol.fixed:
-            fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
+            fields = without(fields, protocol.fixed)
             fields |= {"folder": str(place), "embedding": self.embedding}
             self.embeds = True
             if isinstance(fields.get("strategies"), dict):

@@ -16,6 +16,7 @@ import yaml
 
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.keyed import without_none
 from ...modules.base.yaml_file import StrictLoader
 from ...modules.protocols.program import Program
 from ..base.request import AnyLM, Pairs, Request
@@ -174,7 +175,7 @@ class Seating:
             if not _has_address(model):
                 raise UserError(f"{model} costs nothing: drop its --price")
             shared["price"] = price
-        chosen = {key: value for key, value in shared.items() if value is not None}
+        chosen = without_none(shared)
         chosen |= settings
         key = (name, *sorted((key, str(value)) for key, value in chosen.items()))
         if key not in self._made:

@@ -146,12 +146,10 @@ class ContestResult:
 ContestKind = TypeVar("ContestKind", bound=ContestResult)
 
 
-def contest_in(folder: Path | None, kind: type[ContestKind]) -> ContestKind | None:
+def contest_in(folder: Path, kind: type[ContestKind]) -> ContestKind | None:
     """Read the result of a contest, ended or stopped; None where there is none. Raises UserError
     for a damaged one.
     """
-    if folder is None:
-        return None
     result = (read_object(folder / CONTEST) or {}).get(RESULT)
     if not isinstance(result, dict):
         return None

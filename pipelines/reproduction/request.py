@@ -11,18 +11,17 @@ from ..base.request import (
     AnyLM,
     Argument,
     Option,
-    ProgressOption,
     RetryErrors,
+    Running,
     Seats,
     SharedByLMs,
-    Spending,
     folder,
     tracked,
 )
 
 
 @dataclass
-class ReproduceRequest(SharedByLMs, Seats, Spending):
+class ReproduceRequest(SharedByLMs, Seats, Running):
     """Run rows of a published table again, and compare the measured figures with the published
     ones.
 
@@ -89,4 +88,3 @@ class ReproduceRequest(SharedByLMs, Seats, Spending):
     ] = None
     retry_errors: RetryErrors = False
     tracking: Annotated[bool, tracked("the runs")] = True
-    progress: ProgressOption = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import shorten
 
 from rich.table import Table as Shown
@@ -25,16 +26,13 @@ def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
     def show(result: Reproduction) -> None:
         _show(view, result, plan)
 
+    def left(_: Path) -> Reproduction | None:
+        done = reproduced_so_far(plan)
+        # Nothing is measured yet where a table has no figure.
+        return None if all(line.measured is None for line in done.lines) else done
+
     plan = plan_reproduction(request, keyless=view.dry_run)
-    live(request, view, plan, lambda plan, _: reproduce_as_planned(plan), _left, show)
-
-
-def _left(plan: ReproductionPlan) -> Reproduction | None:
-    """The table of a stopped attempt; None where nothing is measured yet."""
-    done = reproduced_so_far(plan)
-    if all(line.measured is None for line in done.lines):
-        return None
-    return done
+    live(request, view, plan, lambda plan, _: reproduce_as_planned(plan), left, show)
 
 
 def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None:

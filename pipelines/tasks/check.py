@@ -23,7 +23,6 @@ from ...modules.reading.grading import Graded, MetricError, MetricFields
 from ...modules.reading.metrics import Metric, code_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
-from ..base.request import Checked
 from ..base.settings import settings
 from ..base.wording import counted, shortened
 from .folder import Workplace, lay, place_around, put
@@ -256,14 +255,14 @@ def _since(began: float) -> float:
     return round(time.monotonic() - began, 3)
 
 
-def metric_asked(request: Checked, metric: object) -> Any:
+def metric_asked(request: Any) -> Any:
     """The check of a request, or else its metric. Raises UserError for both, and for options of a
     check without one.
     """
     options: dict[str, Any] = request.named("answer_file", "sandbox")
     options["seconds"] = request.check_timeout
     given = without_none(options)
-    check: Any = request.check
+    check, metric = request.check, request.metric
     if check is None:
         if given:
             raise UserError(f"a task's options need its check: give --check {CHECK_SUCH!r}")

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import dspy
@@ -68,6 +68,15 @@ def caller_place(parent: str | None = None) -> CallerPlace:
     if parent is not None:
         here = {**here, "mlflow_parent_id": parent}
     return here
+
+
+def to_show(
+    show: Callable[[T], object] | None, result: T, *, well: bool = True
+) -> Callable[[], object] | None:
+    """What shows a result that ended well; None where nobody is shown it."""
+    if show is None or not well:
+        return None
+    return partial(show, result)
 
 
 class _Cancelling:
@@ -131,12 +140,14 @@ def _here() -> CallerPlace:
     }
 
 
-def check_model_name(name: object) -> None:
-    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
-    no name.
+def check_model_name(name: object, *, tracked: bool = True) -> None:
+    """Raise UserError for a name that MLflow's registry refuses, and for one without MLflow, before
+    anything is paid; None is no name.
     """
     if name is None:
         return
+    if not tracked:
+        raise UserError("--register needs MLflow: drop --no-track")
     text = name if isinstance(name, str) else ""  # a file may hold any value
     if not text.strip().strip(".") or re.search(r"[/:]", text):
         raise UserError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without
 from ...modules.base.saved_file import FILE, LM_FILE, MODULE
 from ..base.cards import Card, Content, Kind, State, kinds_in
 from ..base.journal import read_object
@@ -151,7 +152,7 @@ def _clean(content: Content) -> Content:
     """A file's content without secrets, and without the run's id, which a push writes into it."""
     if not isinstance(content, dict):
         return content
-    return scrubbed({name: value for name, value in content.items() if name != "mlflow_run_id"})  # type: ignore[no-any-return]
+    return scrubbed(without(content, ["mlflow_run_id"]))  # type: ignore[no-any-return]
 
 
 def _model_in(folder: Path, name: str) -> ModelEntry | None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 
+from ...modules.base.keyed import without
 from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
 from .entry import Json, RunEntry
@@ -160,7 +161,7 @@ class StoredRun:
             tags[NOTE_TAG] = entry.note
         if changed:
             tags[CHANGED_TAG] = json.dumps(changed)
-        new = {name: text for name, text in params.items() if name not in logged}
+        new = without(params, logged)
         points = metrics_of(entry.metrics, entry.step, entry.ended)
         # the last step of the curve that the store has
         if entry.curve and self.asks and state.curve < 0:

@@ -34,7 +34,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-from ...modules.base.keyed import without_none
+from ...modules.base.keyed import without, without_none
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
@@ -84,7 +84,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
         of_turn = [call for call in calls if call.transcript_turn == place]
         own = [call for call in of_turn if call.step is None]
-        outputs = {name: value for name, value in turn.items() if name not in _NOT_SHOWN}
+        outputs = without(turn, _NOT_SHOWN)
         if turn.step == CALL:
             name = _call_name(turn, own)
         elif names.count(name) > 1:

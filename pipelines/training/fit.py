@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 from ...modules.network.selector import StrategySelector as StrategySelector
 from ...modules.network.strategy_network import StrategyNetwork as StrategyNetwork
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..data import questions as data
 from ..data.embeddings import Embedder
 from ..data.parts import recorded
@@ -38,10 +37,7 @@ def train(request: TrainRequest) -> StrategyNetwork:
     unusable outcomes or questions; a folder of another training; a budget that cannot be enforced,
     or is spent; a call that failed for good. Finished work is kept in the folder.
     """
-    plan = plan_training(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    trained = train_as_planned(plan)
+    trained = train_as_planned(warned(plan_training(request)))
     network = trained.network
     if isinstance(request.program, StrategySelector):
         # The selector that was passed stays untrained.

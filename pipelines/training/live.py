@@ -95,7 +95,7 @@ def check_live(training: TrainingSettings) -> None:
     """Raise UserError for settings that only a training on recorded answers supports."""
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
-            "full_information and epochs=auto ask every agent for every strategy, which is only "
+            "full_information and epochs auto ask every agent for every strategy, which is only "
             "possible when training on recorded answers: add --set full_information=false --set "
             "epochs=10, or train from --outcomes"
         )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
-from ...modules.base.keyed import only
+from ...modules.base.keyed import only, without
 from ...modules.network.selector import Embed, StrategySelector, model_name
 from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
@@ -309,10 +309,7 @@ def _new_network(
         options["strategies"] = list(stands_for)
     embed, model, warnings = _embedder(request.embedding, options)
     options["embedding"] = model
-    named, of_program = dict(options), dict[str, Any]()
-    for name in OF_PROGRAM:
-        if name in named:
-            of_program[name] = named.pop(name)
+    named, of_program = without(options, OF_PROGRAM), only(options, OF_PROGRAM)
     if outcomes is not None:
         named = fitted(outcomes, named)
     config, training = configured(named, request.preset)

@@ -12,11 +12,10 @@ from ..base.request import (
     Columned,
     Option,
     Pairs,
-    ProgressOption,
     Record,
+    Running,
     Seats,
     SharedByLMs,
-    Spending,
     Temperature,
     TrainSplit,
     folder,
@@ -27,7 +26,7 @@ from ..base.request import (
 
 
 @dataclass
-class TrainRequest(Columned, SharedByLMs, Seats, Spending):
+class TrainRequest(Columned, SharedByLMs, Seats, Running):
     """Train a strategy network: which agent uses which strategy on which question, and how much its
     vote counts.
 
@@ -114,4 +113,3 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
     ] = None
     record: Record = None
     tracking: Annotated[bool, tracked()] = True
-    progress: ProgressOption = None

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.base.errors import UserError
-from ...modules.base.keyed import without
+from ...modules.base.keyed import only, without, without_none
 from ...modules.base.saved_file import Described
 from ...modules.network import space
 from ...modules.network.config import NetworkConfig
@@ -22,11 +21,11 @@ from ...modules.network.strategy_network import StrategyNetwork, trained_network
 from ...modules.protocols.declaration import Plot, Protocol, Trainable
 from ...modules.protocols.program import LAYOUT, lms_by_seat
 from ...modules.reading.question import Question
-from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
+from ...optimizers.policy.settings import TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from ..programs.build import embedder
 from ..runs.outcomes import Outcomes
-from .live import live
+from .live import check_live, live
 from .plots import network_plot
 from .replay import rescore
 from .shown import Rescored
@@ -49,12 +48,8 @@ class Untrained(StrategyNetwork):
     def __init__(self, settings: Mapping[str, object], **options: Any) -> None:
         from ...modules.network.state import NetworkState
 
-        if settings.get("full_information") or settings.get("epochs") == AUTO:
-            raise UserError(
-                "full_information and epochs auto ask every agent for every strategy, which is "
-                "only possible when training on recorded answers: leave them out"
-            )
         config, learning = configured(settings)
+        check_live(learning)
         super().__init__(NetworkState.fresh(config, WIDTH), _nothing, **options)
         self.learning, self.options = learning, options
 
@@ -64,8 +59,7 @@ class Untrained(StrategyNetwork):
         """
         described = super().describe()
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
-        of_program = {name: described[name] for name in OF_PROGRAM if name in described}
-        return {"program": "network", **settings, **of_program}
+        return {"program": "network", **settings, **only(described, OF_PROGRAM)}
 
     def training_turns(self) -> int:
         """The most turns that training takes for a question, since no call is made twice."""
@@ -134,12 +128,8 @@ class _ToTrain:
 
     def __call__(self, **settings: object) -> Untrained:
         """Raises UserError for impossible settings."""
-        given = dict[str, Any]()
-        for name in OF_PROGRAM:
-            value = settings.pop(name, None)
-            if value is not None:
-                given[name] = value
-        return Untrained(settings, **given)
+        given = only(without_none(settings), OF_PROGRAM)
+        return Untrained(without(settings, OF_PROGRAM), **given)
 
 
 TO_TRAIN = Protocol(

@@ -26,7 +26,7 @@ from optuna.samplers import BaseSampler, GridSampler
 from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError, checked_whole, from_extra
+from ...modules.base.errors import UserError, checked_among, checked_whole, from_extra
 from ...modules.base.files import locked, read_regular, whole_lines
 from ...modules.base.keyed import only
 from ...modules.base.space import Distribution
@@ -145,10 +145,8 @@ class Job:
         quality = [name for name in objectives if name in measured]
         if len(quality) != 1:
             raise UserError(f"the objectives need {' or '.join(measured)}, one of them: add it")
-        if not isinstance(self.sampler, BaseSampler) and self.sampler not in SAMPLERS:
-            raise UserError(
-                f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}"
-            )
+        if not isinstance(self.sampler, BaseSampler):
+            checked_among("sampler", self.sampler, SAMPLERS)
         if self.sampler_name in ("gp", "GPSampler"):
             with from_extra("network", "the sampler gp"):
                 import_module("torch")  # with which Optuna models the space

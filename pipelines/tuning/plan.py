@@ -26,7 +26,6 @@ from ..programs.seats import (
     parse_prices,
     parse_sets,
 )
-from ..tasks.check import metric_asked
 from ..tracking.context import check_model_name
 from .job import Job, StudySettings
 from .learned import most_turns
@@ -156,9 +155,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     """
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder that the study is kept in")
-    check_model_name(request.register)
-    if request.register and not request.tracking:
-        raise UserError("--register needs MLflow: drop --no-track")
+    check_model_name(request.register, tracked=request.tracking)
     seating = Seating(replace(request, progress=None))  # which worker processes get
     if seating.replays is not None:
         raise UserError(
@@ -187,7 +184,6 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         **how,
     )
     train, others, said = data.held_apart(train, validation, bool(validation))
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     own, study = request.study, str(request.study)
     if isinstance(own, optuna.Study):
         study = own.study_name
@@ -197,7 +193,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         space=space,
         train=train,
         lm=lm,
-        metric=metric_given(metric_asked(request, request.metric), judge_lm),
+        metric=metric_given(request, seating),
         objectives=split_items(request.objectives),
         folder=folder_at(request.out) or Path(),
         study=study,

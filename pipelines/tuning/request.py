@@ -12,14 +12,11 @@ from typing_extensions import Doc
 from ..base.request import (
     AnyQuestions,
     Argument,
-    Checked,
     Columned,
-    JudgeLM,
+    Judged,
     LMs,
     Option,
-    ProgressOption,
-    Scored,
-    Spending,
+    Running,
     folder,
     source,
     tracked,
@@ -36,7 +33,7 @@ SCORE = "score"
 
 
 @dataclass
-class TuneRequest(Columned, Checked, LMs, Spending):
+class TuneRequest(Columned, Judged, LMs, Running):
     """Search a protocol's settings, and evaluate the winner once on questions that no trial saw.
 
     No trial pays for a call that another has made. The same command continues a stopped study; on
@@ -108,8 +105,6 @@ class TuneRequest(Columned, Checked, LMs, Spending):
             "are minimised. With latency, trials share no calls.",
         ),
     ] = (SCORE,)
-    metric: Scored = None
-    judge_lm: JudgeLM = None
     sampler: Annotated[
         str | BaseSampler | None,
         str,
@@ -165,4 +160,3 @@ class TuneRequest(Columned, Checked, LMs, Spending):
     settings: Annotated[
         Mapping[str, object] | None, Doc("what to note beside the study (data, split, …).")
     ] = None
-    progress: ProgressOption = None

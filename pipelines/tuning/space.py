@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import only, without
 from ...modules.base.space import Distribution, Parameter, Space, choice, coded
 from ...modules.protocols.declaration import Protocol, Trainable
 from ...modules.protocols.program import Program
@@ -108,10 +109,7 @@ class Branch:
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
-        own = dict[str, Any]()
-        for name, value in setting.items():
-            if name in self.space and name not in (OPTIMIZER, PRESET):
-                own[name] = value
+        own = only(without(setting, (OPTIMIZER, PRESET)), self.space)
         parameters = constructed(self.space, own)
         for name, value in self.fixed.items():
             if isinstance(value, Mapping):
@@ -136,9 +134,8 @@ class Branch:
             program = made(self.spec, self.spec, parameters, self.learning.untrained)
         else:
             # What the user gave herself may name code of hers, what a file says may not.
-            spec, mine = {PROGRAM: self.spec, **parameters}, dict[str, object]()
-            for key in self.mine & parameters.keys():
-                mine[key] = spec.pop(key)
+            spec, mine = without(parameters, self.mine), only(parameters, self.mine)
+            spec[PROGRAM] = self.spec
             program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
             if program.has_seat(seat):

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +26,7 @@ from ..base.budget import BudgetSpent, Unanswered, only_shows
 from ..base.display import displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
-from ..base.request import entry
+from ..base.request import entry, warned
 from ..base.run_files import RunSettings, ScoreFields, books_of
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
@@ -47,7 +45,7 @@ from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import check_kind, made_with, versions
 from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import Ending
-from ..tracking.context import ABOVE, Untracked
+from ..tracking.context import ABOVE, Untracked, to_show
 from ..tracking.live import Tracking
 from ..tracking.run import is_sent
 from .card import BEGUN, FOUND, STUDY, WINNER
@@ -220,10 +218,7 @@ def tune(request: TuneRequest) -> Study:
     or storage, and an LM that cannot be used. What was finished is kept, also at a
     KeyboardInterrupt, with a report so far.
     """
-    plan = plan_study(request)
-    for warning in plan.warnings:
-        warnings.warn(warning, stacklevel=3)
-    return tune_as_planned(plan)
+    return tune_as_planned(warned(plan_study(request)))
 
 
 def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None) -> Study:
@@ -288,10 +283,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         # A budget that is spent is the search's share of it: the winner's evaluation has its own.
         go_on = stopped is None or short
         result = _finish(job, study, validation, stopped, go_on, keep, spent)
-        if show is not None and problem is None:
-            tracking.end(partial(show, result))
-        else:
-            tracking.end()
+        tracking.end(to_show(show, result, well=problem is None))
         result.run_id = tracking.run_id
         if problem is not None:
             raise problem
@@ -309,8 +301,11 @@ def _finished(plan: StudyPlan) -> Study | None:
     """The study in the plan's folder, if it was asked for in the same way and the plan asks for
     nothing more: it is shown as it is stored.
     """
-    stored, job, folder = study_in(plan.out), plan.job, plan.out
-    if stored is None or folder is None or job.own is not None:
+    job, folder = plan.job, plan.out
+    if folder is None or job.own is not None:
+        return None
+    stored = study_in(folder)
+    if stored is None:
         return None
     written = read_object(folder / BEGUN) or {}
     # In the form of the file, where tuples have become lists.
@@ -328,10 +323,8 @@ def _finished(plan: StudyPlan) -> Study | None:
     return stored
 
 
-def study_in(folder: Path | None) -> Study | None:
+def study_in(folder: Path) -> Study | None:
     """The study that a folder holds, as its report says; None where it has none."""
-    if folder is None:
-        return None
     report = read_object(folder / STUDY)
     if report is None or "best" not in report:
         return None

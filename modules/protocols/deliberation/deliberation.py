@@ -18,6 +18,7 @@ from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_among, checked_whole
+from ...base.keyed import without
 from ...base.space import Declaration, Parameter, Space, When, choice, lists, whole_numbers
 from ...base.together import together
 from ...reading.row import ResultRow
@@ -163,7 +164,7 @@ class Deliberation(
         other.tie_break, other.ties = other.rule.name, other.rule.ties
         other.judge = other.picker = None
         # A role of the user's own for the judge has no seat any more.
-        other.own_roles = {name: role for name, role in self.own_roles.items() if name != "judge"}
+        other.own_roles = without(self.own_roles, ["judge"])
         return other
 
     async def solve(self, task: Task) -> dspy.Prediction:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Unpack
 import dspy
 
 from ...agents.transcript import Task
-from ...base.errors import UserError, is_number
+from ...base.errors import UserError, checked_among, is_number
 from ...reading.answers import same_answer
 from ...reading.question import Question
 from ...reading.row import ResultRow, TurnFields, answering
@@ -57,10 +57,7 @@ def _checked_rule(parameter: str, rule: Any) -> Rule:
     if not isinstance(weights, Mapping):
         raise UserError(f"the weights of the router's rule are {str(weights)[:80]!r}: {form}")
     for sign in weights:
-        if sign not in SIGNS:
-            raise UserError(
-                f"there is no sign {sign!r} for a router to go by: choose among {', '.join(SIGNS)}"
-            )
+        checked_among("sign", sign, SIGNS)
     numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
     for name, value in numbers.items():
         if not is_number(value) or not math.isfinite(value):

@@ -89,7 +89,7 @@ def test_the_signs_of_a_question() -> None:
         ({"weights": {}, "bias": 0}, "give always, never"),
         (
             {"weights": {"mood": 1}, "bias": 0, "threshold": 0},
-            "no sign 'mood' .* agreement, unreadable",
+            "no sign 'mood': .* agreement, unreadable",
         ),
         ({"weights": {}, "bias": float("nan"), "threshold": 0}, "bias = nan"),
     ],
