@@ -107,9 +107,6 @@ def attack(function: Callable[[Place], None]) -> Callable[[Place], None]:
     return function
 
 
-# Refusals and outages ------------------------------------------------------------------------
-
-
 @attack
 def a_tenth_of_the_calls_is_refused(place: Place) -> None:
     place.refuses = 10
@@ -171,9 +168,6 @@ def a_metric_fails_on_everything(place: Place) -> None:
         place.tune(metric=metric)
 
 
-# Finished commands ---------------------------------------------------------------------------
-
-
 @attack
 def every_command_runs_again(place: Place) -> None:
     for command in (place.evaluate, place.tune, place.compile, place.contest):
@@ -200,9 +194,6 @@ def a_folder_of_another_kind(place: Place) -> None:
         place.tune(out=place.folder / "compiled")
     with pytest.raises(fm.UserError, match="holds a compilation: choose another --out"):
         place.evaluate(out=place.folder / "compiled")
-
-
-# Nothing goes on for ever ---------------------------------------------------------------------
 
 
 def command(place: Place, script: str, **options: Any) -> Any:
@@ -261,9 +252,6 @@ def a_sparse_file_of_six_gigabytes(place: Place) -> None:
     for name in ("report", "show"):
         said = folkmoot(name, place.folder / "run")
         assert "a line has more than 33,554,432 bytes" in said.output + said.stderr
-
-
-# Bills ----------------------------------------------------------------------------------------
 
 
 @attack
@@ -349,9 +337,6 @@ def a_judge_is_asked_for_every_answer(place: Place) -> None:
     planned = folkmoot(*words, "--judge-lm", "openai/y", "--api-base", place.server.url,
                        "--dry-run", "--json", "--no-track")  # fmt: skip
     assert json.loads(planned.stdout)["plan"]["most_calls"] == 4 * 2 + 4
-
-
-# Studies and questions ------------------------------------------------------------------------
 
 
 @attack

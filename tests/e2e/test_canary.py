@@ -254,9 +254,7 @@ def repeating_store() -> Iterator[Server]:
 
 
 @pytest.mark.nightly
-def test_passwords_in_addresses_leave_no_trace(
-    place: Place, scripted: ScriptedServer, repeating_store: Server
-) -> None:
+def test_passwords_in_addresses_leave_no_trace(place, scripted, repeating_store):
     """Passwords in the addresses of LMs, of the tracking store and of storages, and in a query."""
     scripted.reply = repeating(scripted)
     user = f"me:{IN_URL}@"

@@ -14,7 +14,6 @@ from cli_helpers import SPEC, isolate, lm, question, write
 from packaging.requirements import Requirement
 
 import folkmoot as fm
-from folkmoot.pipelines.testing.server import ScriptedServer
 
 ROOT = Path(fm.__file__).parent
 CHILD = ROOT / "tests" / "support" / "core_child.py"
@@ -32,8 +31,8 @@ def test_the_core_has_no_package_of_an_extra_and_no_extra_has_parts_of_weights()
 
 @pytest.mark.nightly
 def test_the_core_runs_without_extras_and_what_needs_one_says_which(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scripted, tmp_path, monkeypatch
+):
     isolate(tmp_path, monkeypatch)
     rows = [question(number, answer="ABC"[number % 3]) for number in range(44)]
     write(tmp_path / "train.jsonl", *rows[:22])
@@ -78,9 +77,7 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
 
 
 @pytest.mark.nightly
-def test_the_core_runs_without_the_attached_rooms(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_core_runs_without_the_attached_rooms(scripted, tmp_path, monkeypatch):
     """Programs, contests and pages need none of them; their commands are left out, and said."""
     isolate(tmp_path, monkeypatch)
     rows = [question(number, answer="ABC"[number % 3]) for number in range(24)]

@@ -156,9 +156,7 @@ def test_python_snippets_run(page: str, code: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(("page", "lines"), [each for each in commands() if each[0] in READ_FIRST])
-def test_commands_run(
-    page: str, lines: list[str], folder: Path, scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_run(page, lines, folder, scripted, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

@@ -118,9 +118,6 @@ def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: Scripte
         assert (home / name).stat().st_mode & 0o777 == 0o600, name
 
 
-# Networks and records
-
-
 def network(folder: Path) -> Path:
     config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=4, heads=1)
     fm.StrategyNetwork(NetworkState.fresh(config, 3), len).save(folder)  # type: ignore[arg-type]
@@ -164,9 +161,6 @@ def test_pages_are_read_from_a_plain_file_only(tmp_path: Path, what: str) -> Non
     for read in (lambda: ReplayEnvironment(path), lambda: RecordingEnvironment(corpus, path)):
         with within(SECONDS), pytest.raises(fm.UserError, match="it is not a regular file"):
             read()
-
-
-# YAML
 
 
 def bomb(merged: bool) -> str:

@@ -91,8 +91,6 @@ def test_commands_run_none(planted: Path, scripted: ScriptedServer, command: str
     check_none_ran(planted)
 
 
-# Names of code in files
-
 CODE = """
 import dspy
 from folkmoot.signatures.strategies import Answering
@@ -275,9 +273,7 @@ def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -
         (yaml(), ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")),
     ],
 )
-def test_code_that_the_user_names_is_run(
-    home: Path, server: ScriptedServer, plant: Callable[[], object], words: tuple[str, ...]
-) -> None:
+def test_code_that_the_user_names_is_run(home, server, plant, words):
     plant()
     done = folkmoot(*words, *lm(server))
     assert done.exit_code == 0, done.output

@@ -127,8 +127,8 @@ def test_a_recorded_try_is_compared_without_a_call(name: str, folder: Path) -> N
     ],
 )
 def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
-    name: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, data_dir, folder, monkeypatch
+):
     monkeypatch.setenv("FOLKMOOT_DATA", str(data_dir))  # the fixture `folder` has unset it
     drawn = json.loads((folder / name / "run.json").read_text())["settings"]
     data: list[Any] = []

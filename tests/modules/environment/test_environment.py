@@ -118,9 +118,7 @@ def test_a_missing_page_shows_close_titles_and_changes_nothing(corpus: CorpusEnv
         ("e.t.", "e.t."),
     ],
 )
-def test_titles_match_by_case_then_without_then_but_for_a_parenthetical(
-    corpus: CorpusEnvironment, asked: str, found: str | None
-) -> None:
+def test_titles_match_by_case_then_without_then_but_for_a_parenthetical(corpus, asked, found):
     assert run(corpus.open().search(asked)).title == found
 
 

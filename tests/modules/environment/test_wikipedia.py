@@ -43,9 +43,6 @@ def server() -> Iterator[MediaWikiServer]:
         yield running
 
 
-# --- pages and titles
-
-
 def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
     async def work() -> None:
         session = wiki(server).open()
@@ -127,9 +124,6 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
         assert not set(words) & set('"~*:!/\\()<>|?{}+')
 
 
-# --- troubles
-
-
 @pytest.mark.parametrize(
     "fault",
     [
@@ -172,9 +166,7 @@ def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None
         ([body(b'{"error": "oops"}')], "oops", 1),
     ],
 )
-def test_what_does_not_pass_is_an_error_in_one_sentence(
-    server: MediaWikiServer, faults: list[Any], says: str, tries: int
-) -> None:
+def test_what_does_not_pass_is_an_error_in_one_sentence(server, faults, says, tries):
     server.faults = faults
     with pytest.raises(CallError, match=says) as caught:
         run(wiki(server).fetch("Café"))
@@ -182,9 +174,6 @@ def test_what_does_not_pass_is_an_error_in_one_sentence(
     assert not isinstance(caught.value, FatalCallError)
     assert str(caught.value).isprintable()
     assert len(server.log) == tries
-
-
-# --- sharing
 
 
 def test_equal_requests_are_made_once_and_few_at_a_time(server: MediaWikiServer) -> None:
@@ -199,9 +188,6 @@ def test_equal_requests_are_made_once_and_few_at_a_time(server: MediaWikiServer)
 
     run(work())
     assert 2 <= server.most_at_once <= mediawiki.CONNECTIONS
-
-
-# --- the disk cache
 
 
 def test_answers_are_kept_and_that_a_page_is_not(server: MediaWikiServer, tmp_path: Path) -> None:

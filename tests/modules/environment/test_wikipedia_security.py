@@ -6,7 +6,6 @@ import threading
 from asyncio import run
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -79,9 +78,6 @@ def listening(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
             thread.join()
 
 
-# --- addresses
-
-
 @pytest.mark.parametrize(
     ("address", "public"),
     [
@@ -121,9 +117,6 @@ def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -
     assert not is_public(f"::{address}")
 
 
-# --- hosts
-
-
 @pytest.mark.parametrize(
     "host",
     [
@@ -145,9 +138,6 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
         WikipediaEnvironment(given_host, private_hosts=[host])
 
 
-# --- names that lead into the private network
-
-
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loopback address plays the public one: the name leads there, then to the private one."""
     monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.2")
@@ -167,9 +157,6 @@ def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.M
         assert not private
 
 
-# --- redirects
-
-
 @pytest.mark.parametrize("code", [301, 308])
 @pytest.mark.parametrize(
     "location", ["https://evil.example/", "http://169.254.169.254/", "http://u:hush@HOST/w", ""]
@@ -182,9 +169,6 @@ def test_no_redirect_is_followed(server: MediaWikiServer, location: str, code: i
     assert "hush" not in str(caught.value)
 
 
-# --- answers
-
-
 @pytest.mark.parametrize("fault", [body(b'{"x": "' + b"y" * (9 << 20) + b'"}'), bomb(256)])
 def test_a_huge_answer_is_dropped_no_bomb_unpacked(server: MediaWikiServer, fault: Any) -> None:
     server.faults = [fault]
@@ -195,9 +179,7 @@ def test_a_huge_answer_is_dropped_no_bomb_unpacked(server: MediaWikiServer, faul
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 100  # MB
 
 
-def test_nothing_of_the_environment_or_of_cookies_is_sent(
-    server: MediaWikiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_nothing_of_the_environment_or_of_cookies_is_sent(server, monkeypatch, tmp_path):
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login me password word\n")
     monkeypatch.setenv("NETRC", str(netrc))

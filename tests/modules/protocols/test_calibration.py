@@ -71,9 +71,6 @@ def decided(program: Any, numbers: list[int], lm: Any = LM) -> list[str]:
     return [row["decided_by"] for row in found.rows]
 
 
-# What it promises
-
-
 @pytest.mark.parametrize(("max_error", "kept"), [(0.2, 14), (0.1, 29), (0.05, 59)])
 def test_what_the_sequence_can_start_with(max_error: float, kept: int) -> None:
     right = np.ones(kept, dtype=bool)
@@ -205,9 +202,6 @@ def test_the_page_shows_what_the_benchmark_prints_and_the_mark_is_held() -> None
     assert broken <= 5
 
 
-# What it notices
-
-
 def test_drift_is_said_once_and_every_question_goes_to_the_team() -> None:
     made = calibrated()
     with pytest.warns(UserWarning, match="no longer like those of the router's") as said:
@@ -255,9 +249,6 @@ def test_another_program_or_lm_is_not_kept_calibrated(tmp_path: Path) -> None:
     assert len(said) == 1
     loaded.calibration = None
     assert decided(loaded, [1, 110]) == ["cheap:majority", "team:majority"]
-
-
-# What it refuses
 
 
 @pytest.mark.parametrize(

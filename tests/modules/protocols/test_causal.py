@@ -147,9 +147,6 @@ def test_solution_and_counterfactual_are_drawn() -> None:
     assert set(found) == {(f"reasoner.{place}", other) for place in range(3) for other in "BC"}
 
 
-# Counterfactuals
-
-
 @pytest.mark.parametrize(
     ("task", "answers", "counterfactual"),
     [
@@ -160,9 +157,7 @@ def test_solution_and_counterfactual_are_drawn() -> None:
         (SPAN, ["Paris", "Paris"], None),
     ],
 )
-def test_an_answer_is_challenged_by_another(
-    scripted: Any, task: dict[str, Any], answers: list[str], counterfactual: str | None
-) -> None:
+def test_an_answer_is_challenged_by_another(scripted, task, answers, counterfactual):
     for seed in range(3):
         prediction, script = play(scripted, answers, {answers[0]: answers[0]}, task, seed=seed)
         assert script.evaluations()[0][1:] == (answers[0], counterfactual)
@@ -180,9 +175,6 @@ def test_options_with_one_text_are_one_answer(scripted: Any) -> None:
     all_alike = {"question": "Which?", "choices": {"A": "bank", "B": "bank"}}
     _, script = play(scripted, ["A"], {"A": "A"}, all_alike)
     assert script.evaluations()[0][2] is None
-
-
-# Against a second reading of Algorithm 1
 
 
 def keyed(answer: str | None) -> str | None:
@@ -283,9 +275,6 @@ def test_every_outcome_is_one_of_algorithm_1(table: dict[str, Any], seed: int) -
     assert outcome(again) == outcome(prediction)
 
 
-# Sampling
-
-
 def ready(scripted: Any, lm: Mapping[str, Any] | None = None, *counts: int, **settings: Any) -> Any:
     program = fm.CausalConsistency(*counts, **settings)
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url, **(lm or {})))
@@ -320,9 +309,6 @@ def test_every_turn_is_a_sample_of_its_own(scripted: Any) -> None:
         assert len(seeds) == (3 if role else 9)
         assert len(set(seeds)) == len(seeds)
         assert min(seeds) > 100
-
-
-# What agents are told
 
 
 def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:

@@ -94,13 +94,8 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
     ],
 )
 def test_without_consensus_the_tie_break_decides_after_the_last_round(
-    scripted: Any,
-    roles: str,
-    tie_break: str,
-    answers: dict[str, list[str]],
-    outcome: tuple[str | None, str],
-    speakers: str,
-) -> None:
+    scripted, roles, tie_break, answers, outcome, speakers
+):
     names = {"c": "critic", "i": "intuitive", "r": "reasoner"}
     program = fm.Deliberation([names[role] for role in roles], tie_break)
     prediction = run(scripted, program, **{"intuitive": ["A"], "reasoner": ["B"], **answers})
@@ -148,9 +143,6 @@ def test_options_with_the_same_text_are_one_answer(scripted: Any) -> None:
     assert (prediction.answer, prediction.decided_by) == ("A", "consensus")
     assert (prediction.rounds, prediction.consensus_round) == (1, 1)
     assert asked(scripted) == ["intuitive", "reasoner"]
-
-
-# A blind opening
 
 
 def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scripted: Any) -> None:

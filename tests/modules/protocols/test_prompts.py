@@ -53,8 +53,8 @@ MAKES: dict[str, tuple[str, Callable[..., Program]]] = {
 @pytest.mark.parametrize("protocol", MAKES)
 @pytest.mark.parametrize("layout", ["role_first", "role_last"])
 def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
-    scripted: ScriptedServer, tmp_path: Path, protocol: str, layout: str
-) -> None:
+    scripted, tmp_path, protocol, layout
+):
     seat, make = MAKES[protocol]
     scripted.reply = reply
     program = make(pages(tmp_path), prompts={seat: OWN}, prompt_layout=layout)

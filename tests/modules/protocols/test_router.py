@@ -26,9 +26,6 @@ class TestOneAnswer(ProtocolContract):
         return fm.Router("simple", fm.Deliberation(TEAM))
 
 
-# How it asks
-
-
 def says(*answers: str) -> Any:
     """Every agent gives these answers in turn, over and over."""
     turns = itertools.cycle(answers)
@@ -53,16 +50,11 @@ def ask(server: ScriptedServer, rule: Any, *answers: str) -> Any:
         ("always", "B", "B", "team:single", 1, "t"),
     ],
 )
-def test_who_is_asked_and_who_decides(
-    scripted: ScriptedServer, rule: Any, answers: str, answer: str, by: str, calls: int, parts: str
-) -> None:
+def test_who_is_asked_and_who_decides(scripted, rule, answers, answer, by, calls, parts):
     found = ask(scripted, rule, *answers)
     assert found.answer in answer
     assert (found.decided_by, found.usage["calls"], len(scripted.bodies)) == (by, calls, calls)
     assert "".join(turn["part"][0] for turn in found.transcript) == parts
-
-
-# Its rule
 
 
 def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
@@ -105,8 +97,6 @@ def test_parts_are_programs() -> None:
     with pytest.raises(fm.UserError, match="no strategy 'wit'"):
         fm.Router("wit", fm.Deliberation(TEAM))
 
-
-# Where it comes from
 
 TAUGHT = {"weights": {"agreement": -0.9}, "bias": 0.8, "threshold": 0.1}
 

@@ -66,9 +66,6 @@ def agent(scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **m
     return program
 
 
-# Every strategy
-
-
 @pytest.mark.parametrize("text", ["", "null", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_any_reply_is_survived(scripted: Any, strategy: str, text: str) -> None:
@@ -88,9 +85,6 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
         signature = known[step_of(body)]
         assert list(wanted_fields(body)) == list(signature.output_fields)
         assert " ".join(signature.instructions.split()) in text_of(body)
-
-
-# Parts
 
 
 def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> None:
@@ -134,9 +128,6 @@ def test_steps_are_in_the_transcript_not_among_the_answers(scripted: Any, strate
     assert prediction.answers == {strategy: ["B"]}
 
 
-# Samples
-
-
 def chains(*said: tuple[str, int]) -> Reply:
     """For each seed from 1 an answer and the number of lines before it."""
 
@@ -163,9 +154,7 @@ def chains(*said: tuple[str, int]) -> Reply:
         ([("A", 1)], "A", "A", False),
     ],
 )
-def test_the_longer_half_votes(
-    scripted: Any, said: list[tuple[str, int]], complex_one: str, plain_one: str, tied: bool
-) -> None:
+def test_the_longer_half_votes(scripted, said, complex_one, plain_one, tied):
     scripted.reply = chains(*said)
     outcomes = {}
     for strategy in ("complexity", "self_consistency"):
@@ -212,9 +201,6 @@ def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None
     assert sorted(turn["answer"] for turn in turns) == ["A"] * 6 + ["B"] * 4
 
 
-# Examples
-
-
 def shown(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The demonstrations of a request: what was asked, and the reply to it."""
     said = [message["content"] for message in body["messages"][1:-1]]
@@ -231,9 +217,6 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
     for example, (user, reply) in zip(examples()[kind], shown(body), strict=True):
         assert example.question in user
         assert reply == {"answer": example.answer}
-
-
-# The worked demonstration
 
 
 def replied(strategy: str) -> dict[str, list[str]]:

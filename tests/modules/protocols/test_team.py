@@ -114,9 +114,6 @@ def trace_of(prediction: Any, turn: int = 0) -> list[dict[str, str]]:
     return list(prediction.transcript[turn]["trace"])
 
 
-# Workers
-
-
 def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environment: Any) -> None:
     actions = ["Search[Nile]", "Lookup[river]", "Lookup[river]"]
     actions += ["Search[African river]", "Finish[the Nile]"]
@@ -162,8 +159,8 @@ def test_the_step_limit_asks_for_the_answer(scripted: Any, environment: Any, lim
     ],
 )
 def test_what_is_no_action_or_answer_costs_a_step_and_is_told_what_is_allowed(
-    scripted: Any, environment: Any, action: str, names: tuple[str, ...]
-) -> None:
+    scripted, environment, action, names
+):
     question = {**QUESTION, "choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}
     prediction = run(scripted, alone(environment), question, bold=[[action, "Finish[the Nile]"]])
     assert prediction.answer == "A"
@@ -208,9 +205,6 @@ def test_workers_run_at_once_and_do_not_see_each_other(scripted: Any, environmen
         others = {"bold", "cautious", "neutral"} - {seat_of(body)}
         assert not any(f"of {other}" in text_of(body) for other in others)
     assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
-
-
-# The supervisor
 
 
 def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environment: Any) -> None:
@@ -336,8 +330,8 @@ def test_without_any_answer_there_is_none(scripted: Any, environment: Any) -> No
 @pytest.mark.parametrize("bad", UNREADABLE)
 @pytest.mark.parametrize("once", [True, False])
 def test_an_unreadable_decision_is_asked_for_once_more_then_the_workers_answers_count(
-    scripted: Any, environment: Any, bad: dict[str, str], once: bool
-) -> None:
+    scripted, environment, bad, once
+):
     program = SupervisedTeam(["bold", "cautious"], environment)
     both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
     decisions = [bad, accept("Cautious ")] if once else [bad]
@@ -371,9 +365,6 @@ def test_a_dressed_up_verdict_is_read(decision: str, worker: str, name: str | No
     reply = {"decision": decision, "worker": worker, "suggestion": ""}
     read = read_decision(reply, {"bold": "Nile", "bold.1": "Seine", "neutral": None})
     assert (read and read.worker) == name
-
-
-# Seats and bills
 
 
 def test_every_seat_can_have_its_own_lm_and_is_greedy(scripted: Any, environment: Any) -> None:

@@ -85,9 +85,6 @@ def same(a: NetworkState, b: NetworkState) -> bool:
     return equal and a.questions == b.questions and a.config == b.config
 
 
-# What is learned
-
-
 @pytest.mark.parametrize("full_information", [True, False])
 def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> None:
     state, log = trained(epochs=14, full_information=full_information)
@@ -218,9 +215,6 @@ def test_copies_of_one_lm_share_the_weights_of_strategies() -> None:
         assert state.vote.base[0, 2] > state.vote.base[0, :2].sum()
 
 
-# The same every time
-
-
 def slowly(right: Right, asked: list[tuple[int, int, int]] | None = None) -> Callable[..., Any]:
     """Live answers that come in any order."""
 
@@ -249,9 +243,7 @@ NETS: list[dict[str, Any]] = [
     [(NETS[0], None), (NETS[1], None), ({"evolve_every": 7, "k": 2, "agents": 5}, 11)],
 )
 @pytest.mark.parametrize("stops", [[3], [9], [1, 1, 6, 8]])
-def test_a_stopped_training_ends_as_if_it_never_was(
-    kept: Path, stops: list[int], net: dict[str, Any], buffer: int | None
-) -> None:
+def test_a_stopped_training_ends_as_if_it_never_was(kept, stops, net, buffer):
     given: Any = {"batch": 4, "checkpoint_every": 2, "baseline": "mean", "buffer": buffer}
     how = TrainingSettings(lr=1e-2, epochs=2, **given)
     whole = NetworkState.fresh(config(**net), WIDTH)
@@ -296,9 +288,6 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     kept.write_bytes(b"no tensors")
     with pytest.raises(UserError, match="delete it to start again"):
         run({}, 10, how)
-
-
-# What cannot be
 
 
 def test_embeddings_that_do_not_fit_are_refused() -> None:

@@ -26,9 +26,6 @@ def reasons(body: dict[str, Any]) -> bool:
     return "reasoning" in body["response_format"]["json_schema"]["schema"]["properties"]
 
 
-# Help and start
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_commands_help_has_an_example(command: str) -> None:
     result = folkmoot(command, "--help")
@@ -41,16 +38,11 @@ def test_help_lists_the_commands_that_there_are() -> None:
     assert sorted(shown) == sorted(COMMANDS)
 
 
-def test_it_runs_as_a_module(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_runs_as_a_module(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["folkmoot", "--version"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("folkmoot", run_name="__main__")
     assert (ended.value.code or 0, capsys.readouterr().out[:9]) == (0, "folkmoot ")
-
-
-# ask
 
 
 def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint() -> None:
@@ -69,9 +61,6 @@ def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint(
     assert again["usage"]["cached_calls"] == again["usage"]["calls"] == 2
     other = folkmoot("ask", SPEC, "Something else?", "--lm", "replay/record")
     assert (other.exit_code, "no answer to this request" in other.stderr) == (1, True)
-
-
-# evaluate
 
 
 def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
@@ -102,9 +91,7 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     assert f"next: folkmoot compare {tmp_path / 'other'} {tmp_path / 'last'}" in last.stdout
 
 
-def test_a_run_from_the_cache_still_tells_the_price(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_from_the_cache_still_tells_the_price(scripted, ten, monkeypatch):
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
     words = ["--price", "openai/scripted=100,100"]
     first = json.loads(evaluate(scripted, ten, "--out", "one", "--json", *words).stdout)

@@ -74,12 +74,7 @@ def test_a_verdict_can_fail_a_build(two: tuple[str, str], scripted: ScriptedServ
     refused(folkmoot("compare", *two, "--fail-if", "wrose"), "did you mean 'worse'", scripted)
 
 
-# The budget-matched baseline
-
-
-def test_the_address_is_never_taken_from_the_run(
-    two: tuple[str, str], scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_address_is_never_taken_from_the_run(two, scripted, monkeypatch):
     """A folder from elsewhere could name an address to send the key to."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -18,9 +18,6 @@ from folkmoot.pipelines.tracking import ui_server
 pytestmark = pytest.mark.usefixtures("home")
 
 
-# Ends
-
-
 def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
     return 400, {}, {"error": {"message": "too hot"}}
 
@@ -57,13 +54,8 @@ COMPILED = ("single:simple", "--optimizer", "bootstrap_rs")
     ],
 )
 def test_what_a_budget_ends_says_so_and_is_no_success(
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    words: tuple[str, ...],
-    budget: int,
-    code: int,
-    first: str,
-) -> None:
+    scripted, tmp_path, words, budget, code, first
+):
     write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
     write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
     how = [*lm(scripted), "--out", "out", "--budget", f"{budget} calls"]
@@ -91,9 +83,7 @@ ASKS = (
 
 
 @pytest.mark.parametrize("words", ASKS, ids=[words[0] for words in ASKS])
-def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(
-    scripted: ScriptedServer, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(scripted, tmp_path, words):
     write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
     write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
     how = [*lm(scripted), "--no-track"]
@@ -125,9 +115,7 @@ def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, number):
     source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(40)))
     with ScriptedServer(delay=0.05) as server:
         words = ["--no-track", "--concurrency", "2", "--out", tmp_path / "out"]
@@ -169,9 +157,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
 
 
-def test_an_unexpected_error_is_one_line_unless_debugging(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_is_one_line_unless_debugging(scripted, ten, monkeypatch):
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError("surprise")
 
@@ -181,9 +167,6 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
     said = "unexpected KeyError: 'surprise' (run it again with --debug for the traceback)"
     assert result.stderr == f"folkmoot: {said}\n"
     assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
-
-
-# datasets, doctor, ui
 
 
 def test_datasets_lists_names_splits_licences_and_places() -> None:

@@ -74,9 +74,7 @@ def test_no_file_of_the_folder_is_read(scripted: ScriptedServer, home: Path, fil
     assert "planted" not in planned.output + planned.stderr
 
 
-def test_where_defaults_come_from_is_shown(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_defaults_come_from_is_shown(scripted, home, monkeypatch):
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
     config(f'api_base = "{scripted.url}"\n[evaluate]\nconcurrency = 3\n')
     source = ten_questions(home)
@@ -135,9 +133,7 @@ def test_no_file_names_code(home: Path, text: str) -> None:
     assert not (home / "ran").exists()
 
 
-def test_the_example_of_the_docs_is_read(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_the_docs_is_read(scripted, home, monkeypatch):
     page = (Path(fm.__file__).parent / "docs" / "cli.md").read_text()
     config(page.split("```toml\n")[1].split("```")[0])
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)

@@ -51,9 +51,7 @@ def test_troubles_have_fixes(checks: Any, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_store_of_the_installed_mlflow_is_not_opened(
-    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool
-) -> None:
+def test_a_store_of_the_installed_mlflow_is_not_opened(checks, tmp_path, monkeypatch, last):
     """MLflow takes seconds to open it; only one of another MLflow needs that."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     if not last:

@@ -16,9 +16,6 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 pytestmark = pytest.mark.usefixtures("home")
 
 
-# Completion
-
-
 def completed(words: str) -> list[str]:
     env = {"_FOLKMOOT_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": words}
     env["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
@@ -30,9 +27,6 @@ def completed(words: str) -> list[str]:
 def test_commands_and_options_are_completed() -> None:
     assert {"evaluate", "compare", "runs"} <= {*completed("folkmoot ")}
     assert "--concurrency" in completed("folkmoot evaluate --con")
-
-
-# Pipes
 
 
 def piped(words: list[Any], text: str) -> Any:
@@ -84,12 +78,7 @@ def test_an_unreadable_pipe_is_one_line(words: list[str], text: str, told: str) 
     assert len(done.stderr.splitlines()) == 1
 
 
-# What happens
-
-
-def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbose_says_calls_retries_and_cache_hits_and_no_key(scripted, ten, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
     failed: list[Any] = []
@@ -110,9 +99,6 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
     assert second.stderr.count("answered from the cache") == 2
     assert KEY not in first.output + second.output
     assert "answered" not in evaluate(scripted, ten, *words[:-1], "--out", "three").stderr
-
-
-# runs
 
 
 def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten: Path) -> None:

@@ -49,9 +49,7 @@ def test_a_missing_option_says_what_to_give(home: Path) -> None:
     assert folkmoot("ask", "single:cot").stderr.startswith("folkmoot: QUESTION is missing: the ")
 
 
-def test_a_program_says_that_it_was_measured_with_options(
-    ten: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_says_that_it_was_measured_with_options(ten, scripted, monkeypatch):
     folkmoot(*COMMANDS["evaluate"], *lm(scripted), "--no-track", "--out", "run")
     address = ("--api-base", scripted.url)
     options = ("--choice", "a flask", "--choice", "a net")

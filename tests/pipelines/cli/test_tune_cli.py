@@ -77,9 +77,7 @@ def test_a_study_whose_calls_all_fail_says_why_and_fails(scripted: ScriptedServe
 
 
 @pytest.mark.nightly
-def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(scripted, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     scripted.reply = scripted_by(critic_first)
     scripted.delay = 0.05

@@ -52,9 +52,6 @@ def ids(numbers: Iterable[int]) -> set[str]:
     return {f"q{number}" for number in numbers}
 
 
-# Figures and what they show
-
-
 def test_the_figures_of_a_pair(run: Write) -> None:
     base, team = run(range(50), 100), run(range(40, 100), 100)
     (pair,) = fm.compare(base, team, names=NAMES)
@@ -144,9 +141,6 @@ def test_prices_count_answers_from_a_cache_at_their_price(run: Write) -> None:
     assert (found[0].token_ratio, found.verdict.unit) == (None, "calls")
 
 
-# The comparison as a whole
-
-
 def test_a_comparison_is_a_sequence_of_pairs_and_a_table(run: Write) -> None:
     found = fm.compare(run({1}, 9), run({2}, 9), run({3}, 9), names=["base", "one", "two"])
     pairs = [("one", "base"), ("two", "base"), ("two", "one")]
@@ -199,9 +193,6 @@ def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Pa
         assert fm.compare(one, two, names=NAMES, baseline=baseline).names == ["team", "base"]
 
 
-# What is refused
-
-
 @pytest.mark.parametrize(
     ("runs", "options", "words"),
     [
@@ -215,18 +206,13 @@ def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Pa
         (["other"], {}, "share no question"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_a_sentence(
-    run: Write, tmp_path: Path, runs: list[Any], options: Any, words: str
-) -> None:
+def test_what_cannot_be_compared_is_refused_in_a_sentence(run, tmp_path, runs, options, words):
     first = run({1}, 3, name="a")
     run({1}, 3, name="b")
     run({1}, 3, name="other", change=lambda q: {"id": f"x{q}"})
     places = [tmp_path / one if one in ("b", "other") else one for one in runs]
     with pytest.raises(fm.UserError, match=words):
         fm.compare(first, *places, **options)
-
-
-# What keeps a verdict off
 
 
 def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write) -> None:
@@ -285,9 +271,6 @@ def test_unreadable_answers_that_could_undo_a_difference_leave_it_open(run: Writ
     assert "the difference would be +3 instead of +7 points, and not shown" in tight.verdict
     own = pair(run(range(50), 100), run(range(57), 100, silent={*range(90, 94)}))
     assert own.outcome == "a"  # the winner's are wrong already
-
-
-# What confounds it
 
 
 def lms(settings: Any = None, layout: str = "chat", **seats: str) -> dict[str, Any]:
@@ -402,9 +385,7 @@ def test_comparing_imports_nothing_heavy(run: Write) -> None:
         (range(50, 100), 1000, 0.1, True),
     ],
 )
-def test_a_margin_asks_whether_a_run_is_at_most_so_much_worse(
-    run: Write, right: Iterable[int], n: int, margin: float | str, shown: bool
-) -> None:
+def test_a_margin_asks_whether_a_run_is_at_most_so_much_worse(run, right, n, margin, shown):
     team, one = run(range(100), n), run(right, n)
     comparison = fm.compare(team, one, names=["team", "one"], margin=margin)
     (pair,) = comparison

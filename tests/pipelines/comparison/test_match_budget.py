@@ -139,9 +139,6 @@ def test_a_mixed_teams_fair_opponent_is_the_best_of_its_lms(scripted: ScriptedSe
     assert "not yet tried" not in with_base.headline
 
 
-# The command
-
-
 @pytest.fixture
 def priced(scripted: ScriptedServer, ten: Path) -> list[str]:
     """A run of two who talk, made with a price, and the command that matches it."""
@@ -170,9 +167,7 @@ def test_the_plan_has_the_price_of_the_run(scripted: ScriptedServer, priced: lis
     assert other["cost_per_question"] == pytest.approx(paid / 10 / 2000)
 
 
-def test_it_asks_before_it_spends_much(
-    scripted: ScriptedServer, priced: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_asks_before_it_spends_much(scripted, priced, monkeypatch):
     monkeypatch.setattr(show, "agreed", lambda: False)
     asked = len(scripted.bodies)
     refused = folkmoot(*priced)

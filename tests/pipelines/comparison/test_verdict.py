@@ -66,9 +66,6 @@ def test_of_equal_programs_the_dearer_is_seldom_recommended(made: Made, contests
     assert dearer <= 0.05 * contests
 
 
-# What is recommended
-
-
 def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
     one, panel = made("one", first(50), 10), made("panel", first(79), 50)
     talk = made("talk", first(80), 90)
@@ -104,8 +101,6 @@ def test_cheapest_is_by_dollars_where_all_are_known_else_tokens_else_calls(made:
     assert unit(made("a", right, 10, 1, 0.5), made("b", right, 20, 2)) == ("tokens", "dear")
     assert unit(made("a", right, 10, 2), made("b", right, None, 1)) == ("calls", "cheap")
 
-
-# A team has to beat one prompt, and one prompt asked as often as its bill allows
 
 ONE: dict[str, Any] = {"program": "single", "strategy": "simple"}
 TEAM: dict[str, Any] = {"program": "deliberation"}
@@ -146,8 +141,6 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     beats = "talk beats one prompt asked k times; not yet tried against one prompt. "
     assert found.headline.startswith(beats)
 
-
-# Whatever comes out, the sentences agree
 
 SAMPLED = {"program": "single", "strategy": "self_consistency", "samples": 3}
 KINDS: list[dict[str, Any]] = [{"program": "single", "strategy": "simple"}, SAMPLED]

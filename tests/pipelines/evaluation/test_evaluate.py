@@ -73,9 +73,6 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
     return rest
 
 
-# Rows
-
-
 def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_question(lambda _: "A")
     run(scripted, questions(2), fm.SingleAgent("cot"), out=tmp_path)
@@ -164,9 +161,6 @@ def test_what_was_said_before_a_question_failed_is_kept(scripted: Any, tmp_path:
     assert fm.load_run(tmp_path).rows[0].transcript[3].text == "so it is"
 
 
-# The summary
-
-
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = lambda _: (200, {}, completion("", "length"))
     result = run(scripted, questions(5), fm.SingleAgent("cot"), out=tmp_path)
@@ -218,9 +212,6 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
     assert seen == [(0, 0, 0, 0), (1, 1, 0, 1), (2, 1, 0, 2), (3, 1, 0, 3), *failed]
 
 
-# What is refused
-
-
 @pytest.mark.parametrize(
     ("asked", "arguments", "words"),
     [
@@ -235,9 +226,7 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         (questions(1), {"program": 3}, "int is not a program"),
     ],
 )
-def test_bad_input_is_named_before_any_call(
-    scripted: Any, asked: Any, arguments: dict[str, Any], words: str
-) -> None:
+def test_bad_input_is_named_before_any_call(scripted, asked, arguments, words):
     with pytest.raises(fm.UserError, match=words):
         run(scripted, asked, **arguments)
     assert not scripted.bodies
@@ -251,9 +240,6 @@ def test_which_lm_is_asked_without_one(scripted: Any, monkeypatch: pytest.Monkey
     with dspy.context(lm=fm.lm("openai/of-dspy")):
         fm.evaluate("single:simple", questions(1), tracking=False)
     assert [body["model"] for body in scripted.bodies] == ["of-environment", "of-dspy"]
-
-
-# Failures
 
 
 def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
@@ -284,9 +270,6 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
     assert result.accuracy == pytest.approx(1 / 3)
 
 
-# Resuming
-
-
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
@@ -297,9 +280,7 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
         ({"asked": list(reversed(questions(10)))}, "data"),
     ],
 )
-def test_another_run_is_refused_in_one_sentence(
-    scripted: Any, tmp_path: Path, changed: dict[str, Any], what: str
-) -> None:
+def test_another_run_is_refused_in_one_sentence(scripted, tmp_path, changed, what):
     scripted.reply = of_question(lambda i: "A")
     run(scripted, questions(10), out=tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
@@ -320,9 +301,7 @@ def test_another_run_is_refused_in_one_sentence(
         ("results.jsonl", b"\x00" * 100 + b"\n", "results.jsonl, line 1, is not a result row"),
     ],
 )
-def test_damaged_files_are_named(
-    scripted: Any, tmp_path: Path, name: str, content: bytes, words: str
-) -> None:
+def test_damaged_files_are_named(scripted, tmp_path, name, content, words):
     run(scripted, questions(2), Constant(), out=tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(fm.UserError, match=words):
@@ -348,9 +327,6 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
     first.join(10)
     assert [row["id"] for row in rows_of(tmp_path)] == ["q0", "q1", "q2"]
     run(scripted, questions(3), Constant(), out=tmp_path)
-
-
-# Disks
 
 
 @contextmanager
@@ -387,9 +363,6 @@ def test_a_full_disk_is_named_and_kept(scripted: Any, tmp_path: Path, kilobytes:
         assert [row["id"] for row in rows_of(disk / "out")] == [f"q{i}" for i in range(200)]
         assert len(scripted.bodies) <= 200 + 2
         assert asked >= len(kept)
-
-
-# Death
 
 
 class DeathServer(ScriptedServer):
@@ -459,9 +432,6 @@ def test_killed_at_random_nothing_is_lost_or_repeated(tmp_path: Path, deaths: in
     seed = random.randrange(10**6)
     print("seed", seed)
     killed_and_resumed(tmp_path, deaths, n, seed)
-
-
-# Memory
 
 
 @pytest.mark.nightly

@@ -34,9 +34,7 @@ def priced(server: ScriptedServer, **options: Any) -> Any:
 
 @pytest.mark.parametrize(("make", "least", "most"), PROGRAMS)
 @pytest.mark.parametrize("agree", [True, False])
-def test_a_run_takes_what_was_planned(
-    scripted: ScriptedServer, make: Any, least: int, most: int, agree: bool
-) -> None:
+def test_a_run_takes_what_was_planned(scripted, make, least, most, agree):
     def reply(body: dict[str, Any]) -> str:
         argues = "reasoning" in str(body["response_format"])
         text = body["messages"][-1]["content"]
@@ -70,9 +68,6 @@ def test_each_seat_is_billed_at_its_own_price_or_unknown(scripted: ScriptedServe
     planned = estimate(program, questions(3), priced(scripted))
     assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
     assert estimate(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
-
-
-# The command line
 
 
 def test_a_dry_run_shows_the_plan(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
@@ -112,15 +107,8 @@ class Terminal(io.StringIO):
     ],
 )
 def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
-    scripted: ScriptedServer,
-    ten: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    price: str,
-    words: list[str],
-    asked: bool,
-    calls: int,
-) -> None:
+    scripted, ten, monkeypatch, answer, price, words, asked, calls
+):
     screen, real = Terminal(), cli_show.agreed
 
     def at_a_terminal(reason: str) -> bool:
@@ -134,9 +122,6 @@ def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
     assert ("Go on?" in screen.getvalue()) == asked
     assert len(scripted.bodies) == calls
     assert result.exit_code == (0 if calls else 1)
-
-
-# What runs made before tell
 
 
 def test_tokens_are_forecast_from_a_pilot(scripted: ScriptedServer, tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_every_question_is_asked_k_times_and_counts_once(scripted: Any, tmp_path
 
 
 def test_a_repeat_is_not_answered_by_the_cache_and_a_stopped_run_goes_on(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scripted, tmp_path, monkeypatch
+):
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
     asked = questions(4)
     run(scripted, tmp_path / "one", asked, repeats=3)

@@ -150,9 +150,6 @@ def test_the_command_says_what_it_made_and_is_light(table: Path, tmp_path: Path)
     assert json.loads(done.stdout)["runs"] == runs
 
 
-# Formats
-
-
 def test_hostile_zips_are_refused(tmp_path: Path) -> None:
     torn, other = (tmp_path / f"{name}.eval" for name in ("torn", "other"))
     torn.write_bytes((SAVED / "alpha.eval").read_bytes()[:2000])
@@ -282,8 +279,6 @@ def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
     assert (run.rows[0]["question"], run.rows[0]["usage"]["prompt_tokens"]) == ("What is 0+0?", 10)
 
 
-# Repeats
-
 REPEATED = {"q0": [True, False, True], "q1": [True, True, True], "q2": [False, False, True]}
 """Whether each of three answers to each of three questions is right."""
 
@@ -400,9 +395,6 @@ def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
         fm.import_log(tmp_path)
 
 
-# Recorded answers
-
-
 WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words": ["a", "c"]}}
 
 
@@ -439,9 +431,6 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     assert "A majority vote of up to 5 runs beats the best run alone" in page
     shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
     assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True)
-
-
-# What published logs hold
 
 
 def inspect(path: Path, *samples: dict[str, Any], **about: Any) -> Path:

@@ -59,9 +59,7 @@ def run(document: dict[str, Any], **given: Any) -> Any:
     return fm.pipeline(document, **{"tracking": False, "progress": False, **given})
 
 
-def test_each_step_starts_from_what_the_one_before_made(
-    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_each_step_starts_from_what_the_one_before_made(document, tmp_path, scripted):
     out = tmp_path / "out"
     result = run(document, out=out)
     asked = len(scripted.bodies)
@@ -132,8 +130,8 @@ def test_steps_share_a_budget_and_more_goes_on(document: dict[str, Any], tmp_pat
 
 @pytest.mark.parametrize("fails_in", [0, pytest.param(100, marks=pytest.mark.nightly)])
 def test_a_pipeline_goes_on_where_the_account_was_empty_from_the_start_of_a_step(
-    fails_in: int, document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+    fails_in, document, tmp_path, scripted
+):
     """Of the compilation (0), or of the contest (100), before anything is answered there."""
     answer = scripted.reply
     broke = 402, {}, {"error": {"message": "the account is empty", "type": "insufficient_quota"}}
@@ -152,9 +150,7 @@ def test_a_pipeline_goes_on_where_the_account_was_empty_from_the_start_of_a_step
 
 
 @pytest.mark.nightly
-def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
-    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_path, scripted):
     answer = scripted.reply
     broke = 402, {}, {"error": {"message": "the account is empty", "type": "insufficient_quota"}}
     of_contest = [row["question"] for row in rows(100, 16)]
@@ -203,9 +199,7 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
         ({"budget": "5 USD", "lm": "openai/unpriced"}, "the price of openai/unpriced is unknown"),
     ],
 )
-def test_faults_are_one_sentence(
-    document: dict[str, Any], change: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_faults_are_one_sentence(document, change, said, tmp_path):
     with pytest.raises(fm.UserError, match=said) as problem:
         run({**document, **change}, out=tmp_path / "out")
     assert "\n" not in str(problem.value)
@@ -218,12 +212,7 @@ def test_no_question_of_the_contest_may_be_learned_from(document: dict[str, Any]
         run({**document, "data": data})
 
 
-def test_the_plan_has_every_step_and_asks_nothing(
-    document: dict[str, Any],
-    tmp_path: Path,
-    scripted: ScriptedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_plan_has_every_step_and_asks_nothing(document, tmp_path, scripted, monkeypatch):
     document["budget"] = "5 USD"
     document["price"] = ["openai/scripted=1,2"]
     monkeypatch.setenv("FOLKMOOT_LM", document.pop("lm"))
@@ -254,8 +243,8 @@ def test_a_new_file_names_known_keys(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.nightly
 def test_mlflow_has_a_parent_with_a_run_for_each_step_and_the_winner_is_registered(
-    document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    document, tmp_path, monkeypatch
+):
     isolate(tmp_path, monkeypatch)
     store = new_store(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
@@ -277,9 +266,7 @@ def test_mlflow_has_a_parent_with_a_run_for_each_step_and_the_winner_is_register
 
 
 @pytest.mark.nightly
-def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(
-    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(document, tmp_path, scripted):
     whole = run(document, out=tmp_path / "whole")
     expected = len(scripted.bodies)
     scripted.delay = 0.02
@@ -296,9 +283,7 @@ def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(
     assert len(scripted.bodies) <= 2 * expected + 2 * 64
 
 
-def test_an_lm_of_an_agent_is_for_the_programs_that_have_it(
-    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_an_lm_of_an_agent_is_for_the_programs_that_have_it(document, tmp_path, scripted):
     del document["tune"]
     lms = {"*": "openai/scripted", "judge": "openai/big"}
     document |= {"lm": lms, "api_base": {"*": scripted.url, "judge": scripted.url}}

@@ -243,8 +243,6 @@ def test_an_image_is_sent_and_another_part_refused() -> None:
             program(audio=audio)
 
 
-# Samplers ------------------------------------------------------------------------------------
-
 S = optuna.samplers
 QUIETLY = {"warn_independent_sampling": False}
 WHOLE = {

@@ -72,9 +72,6 @@ class Rag(dspy.Module):  # type: ignore[misc]
         return self.generate(context=["a passage"] * self.k, question=question)
 
 
-# Fields
-
-
 @pytest.mark.parametrize(
     ("signature", "inputs", "shown"),
     [
@@ -86,9 +83,7 @@ class Rag(dspy.Module):  # type: ignore[misc]
         ("context: list[str], question -> answer", None, '["one", "two"]'),
     ],
 )
-def test_fields_reach_a_signature_by_name(
-    server: ScriptedServer, signature: str, inputs: Any, shown: str
-) -> None:
+def test_fields_reach_a_signature_by_name(server, signature, inputs, shown):
     asked = questions(context=["one", "two"], meta={"hint": "money", "gold_source": "x"})
     program = dspy.ChainOfThought(signature)
     if "hint" in signature:
@@ -139,9 +134,6 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
     first = seen[0]
     assert (first.id, first.choices, first.answer) == ("q0", CHOICES, None)
     assert first.meta == {"hint": "h"}
-
-
-# Answers
 
 
 class Read(BaseModel):
@@ -327,9 +319,6 @@ def test_what_is_no_program_is_refused(given: Any) -> None:
         run(given)
 
 
-# The bill
-
-
 class Twice(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
@@ -397,9 +386,7 @@ class Team(Twice):
 
 @pytest.mark.parametrize("kind", [Parallel, Pool, Gathered, NotAwaited, Making, Team])
 @pytest.mark.parametrize("ours", [True, False])
-def test_the_bill_is_what_the_server_counts_however_it_is_asked(
-    server: ScriptedServer, tmp_path: Path, kind: Any, ours: bool
-) -> None:
+def test_the_bill_is_what_the_server_counts_however_it_is_asked(server, tmp_path, kind, ours):
     lm = fm.lm("openai/scripted", api_base=server.url) if ours else plain(server)
     # DSPy's bars of several dspy.Parallel clash, and then a question is asked again
     at_once = 1 if kind is Parallel else 64
@@ -484,9 +471,6 @@ def test_a_budget_ends_one_that_catches_all(server: ScriptedServer, tmp_path: Pa
         assert (done.accuracy, done.summary.counts.rows) == (1, 12)
 
 
-# Resuming
-
-
 def test_it_resumes_and_what_changed_is_refused(server: ScriptedServer, tmp_path: Path) -> None:
     lm = plain(server)
     run(Rag(), lm=lm, out=tmp_path)
@@ -512,9 +496,6 @@ def test_a_function_is_known_by_its_code_and_what_it_holds(tmp_path: Path) -> No
         run(made("B"), out=tmp_path)
     with pytest.raises(fm.UserError, match="its program differs"):
         run(lambda question: "A" + "", out=tmp_path)
-
-
-# Compiling and saving
 
 
 def learning(body: dict[str, Any]) -> str:
@@ -564,9 +545,6 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
         fm.load_program(tmp_path)
 
 
-# Comparing, and the command line
-
-
 MODULE = """
 import dspy
 
@@ -584,9 +562,7 @@ def always(question):
 """
 
 
-def test_a_module_of_the_working_folder_is_named_on_the_command_line(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_of_the_working_folder_is_named_on_the_command_line(server, tmp_path, monkeypatch):
     (tmp_path / "herrag.py").write_text(MODULE)
     rows = [{"id": n, "question": f"Where {n}?", "choices": CHOICES, "answer": "A"} for n in "012"]
     write(tmp_path / "q.jsonl", *rows)
@@ -601,9 +577,6 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     assert len(server.bodies) == 3
     done = folkmoot("evaluate", "herrag:always", "--data", "q.jsonl", "--no-track", "--json")
     assert (done.exit_code, json.loads(done.stdout)["usage"]["calls"]) == (0, 0)
-
-
-# Adapters
 
 
 def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer) -> None:
@@ -626,8 +599,8 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
 
 
 def test_a_loaded_program_without_its_address_takes_the_lm_that_dspy_is_set_to(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server, tmp_path, monkeypatch
+):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     lm = plain(server)
     run(fm.SingleAgent("simple"), lm=fm.lm("openai/plain", api_base=server.url), out=tmp_path)
@@ -638,9 +611,7 @@ def test_a_loaded_program_without_its_address_takes_the_lm_that_dspy_is_set_to(
         assert run(loaded).accuracy is not None
 
 
-def test_own_modules_are_members_of_an_ensemble_that_loads_back(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_modules_are_members_of_an_ensemble_that_loads_back(server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "herown.py").write_text(MODULE.replace("query", "question"))
     own = program_of("herown.py:Rag")  # as users name a file

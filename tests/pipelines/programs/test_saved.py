@@ -118,9 +118,7 @@ def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_it_is_the_same_program_again(
-    name: str, tmp_path: Path, corpus: Path, scripted: ScriptedServer
-) -> None:
+def test_it_is_the_same_program_again(name, tmp_path, corpus, scripted):
     program = taught(MAKERS[name](fm.CorpusEnvironment(corpus)))
     program.save(tmp_path / "saved")
     loaded = fm.load_program(tmp_path / "saved")
@@ -132,12 +130,7 @@ def test_it_is_the_same_program_again(
     assert (tmp_path / "again" / FILE).read_text() == (tmp_path / "saved" / FILE).read_text()
 
 
-# LMs
-
-
-def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
-    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(tmp_path, scripted, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     given: Any = {"temperature": 0.5, "max_tokens": 99, "answer_form": "text", "top_p": 0.9}
     own = fm.lm("openai/wise", api_base=scripted.url, **given)
@@ -164,9 +157,6 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     again = fm.load_program(tmp_path).seats()["judge"].predict.lm
     assert {**(lm_identity(again) or {})} == {**(lm_identity(own) or {})}
-
-
-# Environments
 
 
 def test_environments_are_named_and_found_again(tmp_path: Path, corpus: Path) -> None:
@@ -206,9 +196,6 @@ def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Pa
     corpus.unlink()
     with pytest.raises(UserError, match=r"no such corpus.*--set environment="):
         fm.load_program(tmp_path / "q")
-
-
-# Files
 
 
 def saved(folder: Path, program: Program | None = None) -> Path:
@@ -393,9 +380,6 @@ def test_other_versions_are_a_warning(tmp_path: Path) -> None:
         fm.load_program(saved(tmp_path))
 
 
-# DSPy's own files
-
-
 def test_dspys_own_file_keeps_prompts_leaves_lms(tmp_path: Path, scripted: ScriptedServer) -> None:
     path = tmp_path / "state.json"
     lms = {"intuitive": fm.lm("openai/wise", api_base=scripted.url)}
@@ -431,9 +415,6 @@ def test_pickle_is_never_written(path: str, options: Mapping[str, Any], tmp_path
     assert not list(tmp_path.iterdir())
 
 
-# Settings on the command line
-
-
 def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     program = taught(deliberation())
     program.save(tmp_path)
@@ -461,18 +442,13 @@ def test_a_setting_may_leave_an_agent_without_a_turn(tmp_path: Path) -> None:
         assert seat.predict.signature.equals(program.seats()[name].predict.signature)
 
 
-# The command line
-
-
 def command(*words: Any, code: int = 0) -> Any:
     done = folkmoot(*words)
     assert done.exit_code == code, done.output
     return done
 
 
-def test_saved_folders_are_programs_of_every_command(
-    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saved_folders_are_programs_of_every_command(tmp_path, scripted, monkeypatch):
     isolate(tmp_path, monkeypatch)
     given: Any = {"temperature": 0.5, "max_tokens": 77, "answer_form": "text"}
     wise = fm.lm("openai/wise", api_base=scripted.url, **given)
@@ -507,13 +483,8 @@ def test_saved_folders_are_programs_of_every_command(
     command("ask", "nothing-here/", "Where?", code=2)
 
 
-# MLflow
-
-
 @pytest.mark.nightly
-def test_mlflow_loads_it_without_pickle(
-    tmp_path: Path, corpus: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_loads_it_without_pickle(tmp_path, corpus, scripted, monkeypatch):
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

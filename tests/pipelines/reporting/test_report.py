@@ -150,9 +150,6 @@ def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
     assert drawings("single", {}) == {}
 
 
-# The page
-
-
 @pytest.mark.plots
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
@@ -286,9 +283,6 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
     assert turns[2] == ["i", 2, "B. no it is not", 0, "because", 2, note, [], 0]
 
 
-# Runs that are odd
-
-
 def test_runs_on_different_data_are_shown_apart(tmp_path: Path) -> None:
     one, two = run(5, 10, name="one"), run(6, 10, name="two", asked=ask(10, start=100))
     found = fm.report([one, two, run(9, 10, name="three")], out=tmp_path / "r.html")
@@ -329,9 +323,6 @@ def test_the_folder_of_a_compilation_stands_for_the_runs_in_it(tmp_path: Path) -
     assert "sk-canary" not in report.path.read_text()
 
 
-# Runs that failed
-
-
 def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
     base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(50, 100))
     found = fm.report([base, bad], out=tmp_path / "r.html")
@@ -346,9 +337,6 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
     assert "right on" not in page(alone).said
     both = fm.report([bad, run(0, 100, name="worse", fails=range(100))], out=tmp_path / "r.html")
     assert "there is nothing to price" in page(both).said
-
-
-# MLflow and the command
 
 
 def test_the_page_is_an_artifact_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

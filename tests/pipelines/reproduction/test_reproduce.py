@@ -25,12 +25,7 @@ from folkmoot.pipelines.evaluation.plan import EvaluationPlan
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.card import KIND
 from folkmoot.pipelines.reproduction.lines import Line
-from folkmoot.pipelines.reproduction.measures import (
-    differences,
-    measured,
-    on_records,
-    unanimous,
-)
+from folkmoot.pipelines.reproduction.measures import differences, measured, on_records, unanimous
 from folkmoot.pipelines.reproduction.plan import plan_reproduction
 from folkmoot.pipelines.reproduction.presets import models, select, tables
 from folkmoot.pipelines.reproduction.request import ReproduceRequest
@@ -38,8 +33,6 @@ from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 ALL_ROWS = [row for table in tables().values() for row in table.rows]
 
-
-# The published figures
 
 # What the papers print in their text or twice, and the file of the specification does not have.
 BESIDE = {
@@ -142,18 +135,13 @@ def test_every_published_score_is_a_figure_of_its_row_and_nothing_else_is() -> N
         ),
     ],
 )
-def test_presets_run_what_was_published(
-    spec: str, program: dict[str, Any], data: tuple[Any, ...], models: dict[str, str]
-) -> None:
+def test_presets_run_what_was_published(spec, program, data, models):
     _, (row,) = select(spec)
     assert row.program is not None
     described = program_of(dict(row.program)).describe()
     assert {name: described.get(name) for name in program} == program
     assert (row.data["questions"], row.data["split"], row.data.get("limit")) == data
     assert row.models == models
-
-
-# Choosing rows and LMs
 
 
 def test_rows_are_chosen_by_name_by_their_first_parts_and_by_pattern() -> None:
@@ -198,9 +186,6 @@ def test_one_lm_for_all_and_one_for_a_seat(home: Path) -> None:
         seats("reasoning-as-a-team/table-1/palm-540b.react")
 
 
-# Measuring
-
-
 class Fixed:
     """Stands for an evaluation with these rows."""
 
@@ -227,8 +212,6 @@ def test_figures_that_are_means_over_rows() -> None:
     scores = {"questions": 9, "differences": {"consensus": {"individual": difference}}}
     assert on_records("improvement", scores) == {**difference, "n": 9}
 
-
-# Running
 
 SAND, MALL = {"A": "ice", "B": "sand"}, {"A": "bank", "B": "mall"}
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -288,9 +271,7 @@ SMALLEST = [
 
 
 @pytest.mark.parametrize(("spec", "words"), SMALLEST)
-def test_the_smallest_row_of_each_paper_runs(
-    spec: str, words: list[str], home: Path, scripted: ScriptedServer
-) -> None:
+def test_the_smallest_row_of_each_paper_runs(spec, words, home, scripted):
     scripted.reply = acting
     done = reproduce(scripted, spec, "--limit", 2, "--out", "out", "--json", *words)
     assert done.exit_code == 0, done.stderr
@@ -445,9 +426,7 @@ def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedS
 
 
 @pytest.mark.nightly
-def test_a_network_is_trained_and_tested(
-    home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_is_trained_and_tested(home, scripted, monkeypatch):
     import numpy as np
 
     from folkmoot.pipelines.data import embeddings
@@ -540,9 +519,7 @@ def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServ
     assert [line["n"] for line in json.loads(done.stdout)["rows"]] == [4, 4]
 
 
-def test_ctrl_c_keeps_and_shows_what_is_finished(
-    home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_and_shows_what_is_finished(home, scripted, monkeypatch):
     from folkmoot.pipelines.reproduction import reproduce as module
 
     words = ["--limit", 2, "--out", "out", "--json"]
@@ -574,13 +551,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
         ([], "name a table"),
     ],
 )
-def test_odd_input_is_refused_in_a_sentence(
-    words: list[str],
-    said: str,
-    home: Path,
-    scripted: ScriptedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_odd_input_is_refused_in_a_sentence(words, said, home, scripted, monkeypatch):
     from folkmoot.pipelines.data import hub
 
     monkeypatch.setattr(hub, "CONVERTERS", {})
@@ -589,9 +560,6 @@ def test_odd_input_is_refused_in_a_sentence(
     assert said in done.stderr
     assert not Path("out").exists()
     assert not scripted.bodies
-
-
-# The list
 
 
 def test_the_list_says_what_there_is() -> None:
@@ -612,9 +580,7 @@ def test_the_list_says_what_there_is() -> None:
 
 
 @pytest.mark.nightly
-def test_the_commands_of_the_page_run(
-    home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_the_page_run(home, scripted, monkeypatch):
     page = (Path(fm.__file__).parent / "docs" / "reproduce.md").read_text()
     commands = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
     assert len(commands) == 6
@@ -627,12 +593,7 @@ def test_the_commands_of_the_page_run(
         assert done.exit_code == 0, f"{line}\n{done.stderr}"
 
 
-# Tracking and Python
-
-
-def test_each_run_of_a_table_is_an_mlflow_run(
-    home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_run_of_a_table_is_an_mlflow_run(home, scripted, monkeypatch):
     from mlflow import MlflowClient
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(home))

@@ -62,9 +62,7 @@ def three_rows(**fields: Any) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_every_reader_refuses_a_doctored_row(
-    metric: Any, fields: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_every_reader_refuses_a_doctored_row(metric, fields, said, tmp_path):
     if metric in (F1, OWN):  # the other rows as such a metric scores them
         good = [each | {"correct": None, "score": 1.0, "answer": "A"} for each in three_rows()]
     else:

@@ -60,9 +60,7 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
         ([{"agent": "ann"}], 1, "'question_id' is missing"),
     ],
 )
-def test_a_bad_row_is_refused_by_file_and_line(
-    tmp_path: Path, rows: list[dict[str, Any]], line: int, said: str
-) -> None:
+def test_a_bad_row_is_refused_by_file_and_line(tmp_path, rows, line, said):
     path = write(tmp_path / "t.jsonl", *rows)
     with pytest.raises(UserError) as told:
         read_outcomes(path)

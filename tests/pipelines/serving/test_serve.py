@@ -68,9 +68,7 @@ def test_a_question_is_answered_and_its_calls_are_in_the_ledger(tmp_path: Path) 
         (json.dumps(QUESTION).encode(), {"Content-Type": "text/plain"}, 415, "JSON"),
     ],
 )
-def test_what_is_no_question_is_refused_in_a_sentence(
-    body: bytes, headers: dict[str, str], status: int, words: str
-) -> None:
+def test_what_is_no_question_is_refused_in_a_sentence(body, headers, status, words):
     async def work(client: Client) -> None:
         sent = {"Content-Type": "application/json", **headers}
         reply = await client.post("/answer", data=body, headers=sent)

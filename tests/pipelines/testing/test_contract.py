@@ -75,9 +75,6 @@ class TestSupervisedTeam(ProtocolContract):
         return fm.SupervisedTeam(["bold", "cautious"], self.environment, max_steps=2)
 
 
-# Protocols that break it
-
-
 class Pair(Program):
     """Two ask apart, a third decides where they differ. Sound: each class below has one fault."""
 

@@ -41,8 +41,6 @@ def attack(name: str) -> Attack:
     return next(one for one in ATTACKS if one.name == name)
 
 
-# What an attack may not change
-
 _CONTACTS: list[list[Any]] = []
 OUTWARD = ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen")
 
@@ -343,9 +341,6 @@ def test_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.Mo
     assert harmless.strangers() == [("127.0.0.1", other.port)]
 
 
-# Reports
-
-
 def row(text: str) -> dict[str, Any]:
     """A row in which all that a model, a page or a data file can fill in is `text`."""
     spoken_by = {"round": 1, "answer": text, "text": text, "raw": text}
@@ -378,9 +373,6 @@ def test_a_report_shows_an_attack_as_text(name: str) -> None:
         assert page.count(mark) == harmless.count(mark)
     assert str(markupsafe.escape(clean(text).strip()[:60])) in page
     assert not set(hidden).intersection(page)
-
-
-# How often an LM falls for them
 
 
 def gullible(body: dict[str, Any]) -> str:

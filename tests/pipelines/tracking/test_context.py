@@ -81,8 +81,8 @@ def test_an_active_runs_child(client: mlflow.MlflowClient, lm: Any, tmp_path: Pa
 
 
 def test_an_experiment_of_hers_is_used_whether_set_or_named_in_the_environment(
-    client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    client, lm, monkeypatch
+):
     untouched = evaluated(lm)
     # the data's name, as there is none of her own
     assert experiment_of(client, untouched) == "hers"
@@ -133,9 +133,7 @@ def test_a_result_comes_before_mlflow(client: mlflow.MlflowClient, lm: Any, tmp_
     assert [run.info.status for run in client.search_runs(["1"])] == ["FINISHED"] * 2
 
 
-def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
-    client: mlflow.MlflowClient, lm: Any, scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(client, lm, scripted, monkeypatch):
     mlflow.set_experiment("her experiment")
     monkeypatch.setattr(running, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(running, "MOST_CPU", 9.0)
@@ -187,9 +185,7 @@ def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: 
         dspy.settings.configure(callbacks=before, track_usage=False)
 
 
-def test_a_run_whose_id_was_not_noted_is_found_again(
-    client: mlflow.MlflowClient, lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_id_was_not_noted_is_found_again(client, lm, tmp_path, monkeypatch):
     """Killed between making the MLflow run and noting it: nothing after that was done."""
 
     def killed(*_: object) -> None:

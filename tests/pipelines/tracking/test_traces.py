@@ -85,8 +85,8 @@ def test_a_sample_grows_with_the_rate(ids: set[str], low: float, high: float, ra
 
 
 def test_every_question_has_a_trace_with_its_turns_and_calls(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
-) -> None:
+    scripted, tmp_path, monkeypatch, store
+):
     """The store has all of it when the evaluation returns, and no key."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     result = traced(scripted.url, tmp_path / "out")
@@ -171,9 +171,7 @@ def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
 
 
-def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(scripted, tmp_path, monkeypatch):
     def away(*_: Any, **__: Any) -> None:
         raise OSError("the store is away")
 
@@ -189,9 +187,7 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
     assert all(trace.data.spans for trace in traces)
 
 
-def test_a_database_takes_a_batch_in_one_transaction(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_takes_a_batch_in_one_transaction(scripted, tmp_path, monkeypatch):
     """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace."""
     written: list[list[str]] = []
     log = traces_send._log
@@ -230,9 +226,7 @@ def test_traces_that_are_there_are_sent_whole(scripted: ScriptedServer, tmp_path
     assert [len(trace.data.spans) for trace in traces] == [5, 5, 5]
 
 
-def test_one_trace_that_is_refused_keeps_no_other_back(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_trace_that_is_refused_keeps_no_other_back(scripted, tmp_path, monkeypatch):
     def poisoned(record: Any, *rest: Any) -> Any:
         if record["row"]["id"] == "q2":
             raise ValueError("what is this?")

@@ -300,9 +300,7 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
 
 
 @pytest.mark.parametrize(("put", "own"), [(shutil.copytree, True), (shutil.move, False)])
-def test_what_goes_on_in_a_copy_is_a_run_of_its_own(
-    here: Path, put: Callable[..., object], own: bool
-) -> None:
+def test_what_goes_on_in_a_copy_is_a_run_of_its_own(here, put, own):
     first = pushed(here / "one", a_run(), count=2, stopped="interrupted")
     put(here / "one", here / "other")
     run = json.loads((here / "other" / KIND).read_text())
@@ -342,8 +340,8 @@ ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("what", some_by_day(ELSEWHERE))
 def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
-    here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+    here, tmp_path_factory, monkeypatch, what
+):
     pushed(here / "out", a_run())
     (run,) = stored()
     outside, (doctor, named_by) = tmp_path_factory.mktemp("outside"), ELSEWHERE[what]
@@ -369,9 +367,7 @@ def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
     "place", ["http://h/x", "s3://x", "file://h/{0}", "{0}/../x", "file://{0}/%2e%2e/x"]
 )
 @pytest.mark.parametrize("named", ["", "sqlite:///mlflow.db", "mlruns", "file:mlruns"])
-def test_a_place_elsewhere_takes_a_store_with_a_full_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, named: str
-) -> None:
+def test_a_place_elsewhere_takes_a_store_with_a_full_address(tmp_path, monkeypatch, place, named):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", named)
     check_place((tmp_path / "mlruns").as_uri())
@@ -432,9 +428,7 @@ UNUSABLE = (
 
 
 @pytest.mark.parametrize("kind", some_by_day(UNUSABLE))
-def test_a_store_that_cannot_be_used_is_told_soon(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind):
     (here / "file").write_bytes(b"no database at all " * 100)
     shutil.copy(here / "mlflow.db", here / "other.db")
     with closing(sqlite3.connect(here / "other.db")) as database, database:
@@ -520,9 +514,7 @@ def test_a_title_has_a_score_fits(run: dict[str, Any], score: str | None, name: 
 
 
 @pytest.mark.parametrize("uri", [None, "http://127.0.0.1:1", "sqlite:///a%20b.db", "old"])
-def test_the_store_is_the_one_that_mlflow_would_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str | None
-) -> None:
+def test_the_store_is_the_one_that_mlflow_would_name(tmp_path, monkeypatch, uri):
     """MLflow 3.17 takes the environment's, else the files of before, else `mlflow.db`."""
     from mlflow import get_tracking_uri
 

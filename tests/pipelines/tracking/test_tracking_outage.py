@@ -29,7 +29,7 @@ import folkmoot as fm
 from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.evaluation import card as evaluation
-from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.testing.server import first_option
 from folkmoot.pipelines.tracking import live as running
 from folkmoot.pipelines.tracking import stored_run
 from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
@@ -146,8 +146,8 @@ def pushed() -> tuple[int, list[dict[str, Any]]]:
 
 @pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    proxy, scripted, tmp_path
+):
     out, n = tmp_path / "out", 60
     proxy.rule = lambda method, path, number: "500" if "trace" in path else None
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
@@ -161,8 +161,8 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
 
 @pytest.mark.nightly
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    proxy, scripted, tmp_path
+):
     out, dice = tmp_path / "out", random.Random(0)
     proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None
     began = time.monotonic()
@@ -177,8 +177,8 @@ def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
 
 @pytest.mark.nightly
 def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    proxy, scripted, tmp_path, monkeypatch
+):
     monkeypatch.setattr(running, "PATIENCE", 60.0)  # a busy machine needs three attempts, too
     cut: list[str] = []
 
@@ -203,8 +203,8 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
 
 @pytest.mark.nightly
 def test_a_server_killed_and_started_again_during_a_run_gets_everything(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server, scripted, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     monkeypatch.setattr(running, "FIRST_SECONDS", 0.05)
     monkeypatch.setattr(running, "LIVE_SECONDS", 0.05)
@@ -220,8 +220,8 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
 
 @pytest.mark.nightly
 def test_a_server_that_is_down_all_the_time_gets_the_run_from_the_next_one(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server, scripted, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     server.kill()
     try:
@@ -263,9 +263,7 @@ def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return blocked
 
 
-def test_what_a_store_could_not_take_is_marked_and_pushed(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_what_a_store_could_not_take_is_marked_and_pushed(back, scripted, tmp_path):
     out = tmp_path / "out"
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         result = evaluated(scripted.url, out, 6, traces=1)
@@ -288,8 +286,8 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
 
 @pytest.mark.nightly
 def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    back, scripted, tmp_path
+):
     with pytest.warns(RuntimeWarning, match="folkmoot push"):
         evaluated(scripted.url, tmp_path / "out", 3)
     with pytest.warns(RuntimeWarning, match="has everything"):
@@ -307,13 +305,7 @@ def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
     assert sorted(run.data.metrics["questions"] for run in runs) == [2, 3, 4]
 
 
-def test_the_same_command_sends_it_too(
-    back: Callable[[], None],
-    tables: Path,
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_command_sends_it_too(back, tables, scripted, tmp_path, monkeypatch):
     """What a store could not take, and all of it to a store that was named only later."""
     with pytest.warns(RuntimeWarning):
         evaluated(scripted.url, tmp_path / "out", 3)
@@ -329,9 +321,7 @@ def test_the_same_command_sends_it_too(
     assert len(scripted.bodies) == calls
 
 
-def test_the_same_contest_sends_what_the_store_lacks(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_the_same_contest_sends_what_the_store_lacks(back, scripted, tmp_path):
     back()
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     field = [fm.SingleAgent("simple"), fm.SingleAgent("cot")]
@@ -348,12 +338,7 @@ def test_the_same_contest_sends_what_the_store_lacks(
 
 
 @pytest.mark.nightly
-def test_a_disk_that_is_full_keeps_nothing_from_the_store(
-    back: Callable[[], None],
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_disk_that_is_full_keeps_nothing_from_the_store(back, scripted, tmp_path, monkeypatch):
     back()
     out = tmp_path / "out"
     monkeypatch.setattr(Cursor, "save", lambda *_, **__: None)
@@ -380,9 +365,7 @@ def killed(when: str, store: str, cache: str, url: str, out: Path) -> None:
 
 @pytest.mark.parametrize("when", KILLED_IN)
 @pytest.mark.nightly
-def test_a_push_that_is_killed_is_completed_by_the_next_one(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, when: str
-) -> None:
+def test_a_push_that_is_killed_is_completed_by_the_next_one(back, scripted, tmp_path, when):
     back()
     out = tmp_path / "out"
     there = os.environ["MLFLOW_TRACKING_URI"], os.environ["FOLKMOOT_CACHE"]
@@ -410,8 +393,8 @@ def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> 
 
 @pytest.mark.nightly
 def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    back, scripted, tmp_path
+):
     scripted.reply = of_demos()
     out = tmp_path / "out"
     given: Any = {"optimizer": "labeled_few_shot", "tracking": True, "out": out}

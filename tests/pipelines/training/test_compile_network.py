@@ -163,9 +163,7 @@ def test_untrained_networks_are_compiled(home: Path, monkeypatch: pytest.MonkeyP
         (lambda: "network:", {}, "names no folder|network needs folder"),
     ],
 )
-def test_what_cannot_be_compiled_is_refused_before_a_call(
-    home: Path, program: Any, options: dict[str, Any], wrong: str
-) -> None:
+def test_what_cannot_be_compiled_is_refused_before_a_call(home, program, options, wrong):
     given = {"train": TRAIN, "optimizer": "bootstrap", "lm": "openai/scripted", **options}
     with pytest.raises(fm.UserError, match=wrong):
         fm.compile(program(), validation=HELD_OUT, api_base="http://127.0.0.1:9", **given)

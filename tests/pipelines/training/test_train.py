@@ -43,9 +43,7 @@ def refused(said: Any) -> str:
     return str(lines[0])
 
 
-def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
-    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(tables, tmp_path, scripted):
     done = trained(tables, tmp_path / "net", "--seed", 3, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
