@@ -1,6 +1,5 @@
 """Mistakes that left users stuck: each is one sentence that shows the right form."""
 
-
 import pytest
 
 import folkmoot as fm

@@ -58,13 +58,10 @@ def test_nothing_closes_or_opens_a_fence(text: str, label: str, max_chars: int) 
     assert weight(inside, LESS) < 3
 
 
-@given(
-    st.text(
-        alphabet=st.characters(
-            codec="ascii", exclude_characters="<>[]#", categories=["L", "N", "P"]
-        )
-    )
-)
+PROSE = st.characters(codec="ascii", exclude_characters="<>[]#", categories=["L", "N", "P"])
+
+
+@given(st.text(PROSE))
 def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
     lines = filter(None, ["<<<passage", text.strip(), ">>>"])
     assert fence(text, "passage", 10_000) == "\n".join(lines)

@@ -53,14 +53,10 @@ def test_search_shows_five_sentences_and_lookup_walks_the_page(corpus: CorpusEnv
     async def work() -> None:
         session = corpus.open()
         page = await session.search("Ada Lovelace")
-        assert page == Observation(
-            "Ada Lovelace was a mathematician. She wrote about the Analytical Engine. Her notes "
-            "are known. "
-            "The engine was never built. Her father was Lord Byron.",
-            True,
-            "Ada Lovelace",
-            "corpus:ada",
-        )
+        notes = "She wrote about the Analytical Engine. Her notes are known."
+        text = f"Ada Lovelace was a mathematician. {notes} The engine was never built."
+        text += " Her father was Lord Byron."
+        assert page == Observation(text, True, "Ada Lovelace", "corpus:ada")
         shown = [(await session.lookup("ENGINE")).text for _ in range(4)]
         assert shown[0] == "(Result 1 / 2) She wrote about the Analytical Engine."
         assert shown[1] == "(Result 2 / 2) The engine was never built."
@@ -104,20 +100,13 @@ def test_a_missing_page_shows_close_titles_and_changes_nothing(corpus: CorpusEnv
     run(work())
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ("  ada \t LOVELACE\n", "Ada Lovelace"),
-        ("Ad\u200ba Love\u202elace", "Ada Lovelace"),
-        ("kiss and tell", "Kiss and Tell (1945 film)"),
-        ("Charles Babbage (engineer)", "Charles Babbage"),
-        ("Ed Wood", "Ed Wood"),
-        ("Mercury", None),
-        ("Kiss and Tell (song)", None),
-        ("E.T.", "E.T."),
-        ("e.t.", "e.t."),
-    ],
-)
+TITLES = {"  ada \t LOVELACE\n": "Ada Lovelace", "Ad\u200ba Love\u202elace": "Ada Lovelace"}
+TITLES |= {"kiss and tell": "Kiss and Tell (1945 film)", "Kiss and Tell (song)": None}
+TITLES |= {"Charles Babbage (engineer)": "Charles Babbage", "Ed Wood": "Ed Wood"}
+TITLES |= {"Mercury": None, "E.T.": "E.T.", "e.t.": "e.t."}
+
+
+@pytest.mark.parametrize(("asked", "found"), TITLES.items())
 def test_titles_match_by_case_then_without_then_but_for_a_parenthetical(corpus, asked, found):
     assert run(corpus.open().search(asked)).title == found
 
@@ -205,16 +194,11 @@ def test_sessions_never_share_a_page() -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("{broken", "JSON"),
-        ('{"title": "A"}', '"text"'),
-        ('{"title": " ", "text": "x"}', '"title"'),
-        ("\xff\xfe", "JSON"),
-        ("[" * 100_000, "JSON"),
-    ],
-)
+DAMAGED = [("{broken", "JSON"), ("\xff\xfe", "JSON"), ("[" * 100_000, "JSON")]
+DAMAGED += [('{"title": "A"}', '"text"'), ('{"title": " ", "text": "x"}', '"title"')]
+
+
+@pytest.mark.parametrize(("line", "says"), DAMAGED)
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_bad_line_is_named(tmp_path: Path, line: str, says: str, indexed: bool) -> None:
     path = tmp_path / "bad.jsonl"

@@ -16,13 +16,10 @@ from folkmoot.modules.environment import Environment, Observation, Page
 from folkmoot.modules.environment.corpus import CorpusEnvironment
 from folkmoot.modules.environment.replay import RecordingEnvironment, ReplayEnvironment
 
+ENGINE = "He designed the analytical engine in England."
 DOCUMENTS = [
     {"id": "ada", "title": "Ada Lovelace", "text": "Ada was a mathematician. She met Babbage."},
-    {
-        "id": "babbage",
-        "title": "Charles Babbage",
-        "text": "He designed the analytical engine in England.",
-    },
+    {"id": "babbage", "title": "Charles Babbage", "text": ENGINE},
     {"id": "half", "title": "Half \ud83d", "text": "Half of a pair: \ud800."},
 ]
 

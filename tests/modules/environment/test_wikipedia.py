@@ -17,21 +17,19 @@ from folkmoot.modules.base.fence import one_line
 from folkmoot.modules.environment import Page, mediawiki
 from folkmoot.modules.environment.wikipedia import article_title, cut_words, search_words
 
-DOCUMENTS = [
-    {
-        "title": "Ada Lovelace",
-        "text": "Ada Lovelace was a mathematician.\nShe wrote about the engine.\n\n\nLife\nShe "
-        "met Babbage.",
-    },
-    {"title": "Charles Babbage", "text": "He designed the analytical engine in England."},
-    {"title": "Mercury (planet)", "text": "The planet nearest to the Sun."},
-    {"title": "Mercury Records", "text": "A record label."},
-    {"title": "Freddie Mercury", "text": "A singer of Queen."},
-    {"title": "2001: A Space Odyssey", "text": "A film of 1968."},
-    {"title": "Café", "text": "A place for coffee."},
-    {"title": "File:Ada.jpg", "text": "A picture of Ada Lovelace with the engine."},
-    {"title": "Empty", "text": ""},
-]
+ADA = "Ada Lovelace was a mathematician.\nShe wrote about the engine.\n\n\nLife\nShe met Babbage."
+TEXTS = {
+    "Ada Lovelace": ADA,
+    "Charles Babbage": "He designed the analytical engine in England.",
+    "Mercury (planet)": "The planet nearest to the Sun.",
+    "Mercury Records": "A record label.",
+    "Freddie Mercury": "A singer of Queen.",
+    "2001: A Space Odyssey": "A film of 1968.",
+    "Café": "A place for coffee.",
+    "File:Ada.jpg": "A picture of Ada Lovelace with the engine.",
+    "Empty": "",
+}
+DOCUMENTS = [{"title": title, "text": text} for title, text in TEXTS.items()]
 LISTED = ["Freddie Mercury", "Mercury (planet)", "Mercury Records"]
 LISTED += ["Mercury (unwritten)", "File:Ada.jpg"]
 
@@ -124,24 +122,19 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
         assert not set(words) & set('"~*:!/\\()<>|?{}+')
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        status(429),
-        status(503, Retry_After="0"),
-        reset,
-        truncated,
-        error("maxlag", Retry_After="0"),
-        error("ratelimited"),
-        body(b"[" * 100_000),
-        body(b"no gzip", Content_Encoding="gzip"),
-    ],
-)
+PASSING = [status(429), status(503, Retry_After="0"), reset, truncated, error("ratelimited")]
+PASSING += [error("maxlag", Retry_After="0"), body(b"[" * 100_000)]
+
+
+@pytest.mark.parametrize("fault", [*PASSING, body(b"no gzip", Content_Encoding="gzip")])
 def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None:
     server.faults = [fault, fault]
     cafe = Page("Café", "A place for coffee.", f"{server.host} revision 7")
     assert run(wiki(server).fetch("Café")) == cafe
     assert len(server.log) == 3
+
+
+ODD_PAGE = b'{"query": {"pages": [{"ns": 0, "title": 3, "extract": "x"}]}}'
 
 
 @pytest.mark.parametrize(
@@ -151,18 +144,10 @@ def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None
         ([reset] * 19, "cannot be reached .*; given up after 6 attempts", 12),
         ([status(429, Retry_After="3600")], "answered 429 and asks to wait 3600 s", 1),
         ([status(400)], "refused the request", 1),
-        (
-            [error("badtoken", "no\n\x1b[31mway")],
-            r"refused the request \(badtoken: no \[31mway\)",
-            1,
-        ),
+        ([error("badtoken", "no\n\x1b[31mway")], r"refused the request \(badtoken: no .31mway.", 1),
         ([body(b"{}", "text/html")], "answered with text/html, not JSON", 1),
         ([body(b'{"query": {"pages": [1]}}')], "not MediaWiki's", 1),
-        (
-            [body(b'{"query": {"pages": [{"ns": 0, "title": 3, "extract": "x"}]}}')],
-            "not MediaWiki's",
-            1,
-        ),
+        ([body(ODD_PAGE)], "not MediaWiki's", 1),
         ([body(b'{"error": "oops"}')], "oops", 1),
     ],
 )

@@ -104,20 +104,18 @@ def test_the_cheap_program_the_team_and_a_person() -> None:
     assert result.summary.report["cheap"] == {"questions": 1, "accuracy": 1.0}
 
 
+TO_TEAM = ["team:majority", "team:majority", "person"]
+TO_BOTH = ["cheap:majority", "team:majority", "person"]
+
+
 @pytest.mark.parametrize(
     ("rule", "who"),
     [
         ("never", ["cheap:majority", "person", "person"]),
-        ("always", ["team:majority", "team:majority", "person"]),
+        ("always", TO_TEAM),
         # A learnt rule sends questions on that the threshold would have kept.
-        (
-            {"weights": {"agreement": 0.0}, "bias": 1.0, "threshold": 0.5},
-            ["team:majority", "team:majority", "person"],
-        ),
-        (
-            {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.25},
-            ["cheap:majority", "team:majority", "person"],
-        ),
+        ({"weights": {"agreement": 0.0}, "bias": 1.0, "threshold": 0.5}, TO_TEAM),
+        ({"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.25}, TO_BOTH),
     ],
 )
 def test_a_rule_and_a_calibration_work_together(rule: Any, who: list[str]) -> None:

@@ -70,6 +70,9 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
     assert re.findall(r"^Answer: (\w)$", last, re.MULTILINE) == ["A", "B", "A", "B"]
 
 
+CHANGED = {"reasoner": ["C", "B", "none"]}
+
+
 @pytest.mark.parametrize(
     ("roles", "tie_break", "answers", "outcome", "speakers"),
     [
@@ -78,13 +81,7 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
         ("ir", "strongest:intuitive", {}, ("A", "strongest:intuitive"), "ir" * 3),
         ("ir", "strongest:reasoner", {}, ("B", "strongest:reasoner"), "ir" * 3),
         # the strongest agent's last valid answer counts
-        (
-            "ir",
-            "strongest:reasoner",
-            {"reasoner": ["C", "B", "none"]},
-            ("B", "strongest:reasoner"),
-            "iririrr",
-        ),
+        ("ir", "strongest:reasoner", CHANGED, ("B", "strongest:reasoner"), "iririrr"),
         ("cir", "majority", {"critic": ["C"], "reasoner": ["A"]}, ("A", "majority"), "cir" * 3),
         # a tie goes to the earliest speaker
         ("cir", "majority", {"critic": ["C"]}, ("C", "majority"), "cir" * 3),

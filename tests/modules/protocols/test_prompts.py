@@ -28,25 +28,18 @@ def reply(body: dict[str, Any]) -> str:
     return json.dumps({name: known.get(name, "so") for name in fields})
 
 
+TALKERS, WORKERS = ["reasoner", "critic"], ["bold", "cautious"]
 MAKES: dict[str, tuple[str, Callable[..., Program]]] = {
     "single": ("cot", lambda where, **told: fm.SingleAgent("cot", **told)),
     "role": ("reasoner", lambda where, **told: fm.SingleAgent(role="reasoner", **told)),
-    "deliberation": (
-        "reasoner",
-        lambda where, **told: fm.Deliberation(["reasoner", "critic"], **told),
-    ),
+    "deliberation": ("reasoner", lambda where, **told: fm.Deliberation(TALKERS, **told)),
     "causal": ("reasoner", lambda where, **told: fm.CausalConsistency(2, 1, **told)),
     "team": (
         "bold",
-        lambda where, **told: fm.SupervisedTeam(
-            ["bold", "cautious"], fm.CorpusEnvironment(where), **told
-        ),
+        lambda where, **told: fm.SupervisedTeam(WORKERS, fm.CorpusEnvironment(where), **told),
     ),
     "ensemble": ("cot", lambda where, **told: fm.Ensemble(["cot", "simple"], **told)),
-    "router": (
-        "cot",
-        lambda where, **told: fm.Router("cot", fm.SingleAgent("simple"), "never", **told),
-    ),
+    "router": ("cot", lambda where, **told: fm.Router("cot", "simple", "never", **told)),
 }
 
 

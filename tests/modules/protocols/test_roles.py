@@ -74,11 +74,8 @@ def test_a_role_called_like_a_seat_takes_that_seat(scripted: ScriptedServer) -> 
     def role(instruction: str, field: str) -> dict[str, Any]:
         return {"instruction": instruction, "outputs": {field: "", "answer": "yours"}}
 
-    own = {
-        "judge": role("You are the magistrate.", "weighing"),
-        "supervisor": role("You preside.", "opinion"),
-        "evaluator": role("You doubt.", "doubt"),
-    }
+    own = {"judge": role("You are the magistrate.", "weighing")}
+    own |= {"supervisor": role("You preside.", "opinion"), "evaluator": role("You doubt.", "doubt")}
     told = {
         "You are the magistrate.": fm.Deliberation(["critic", "reasoner"], own_roles=own),
         "You preside.": fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(LAWS), own_roles=own),
@@ -238,6 +235,9 @@ def test_what_cannot_take_a_seat_is_said_in_one_sentence(role: Any, words: str) 
     assert "\n" not in str(caught.value)
 
 
+TWO_EVALUATORS = {"evaluator": fm.Role(Lawyer, repeats=2)}
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -251,10 +251,7 @@ def test_what_cannot_take_a_seat_is_said_in_one_sentence(role: Any, words: str) 
         (lambda: fm.Deliberation(["judge"], own_roles={"judge": Lawyer}), "no role 'judge'"),
         (lambda: fm.Deliberation({"a:b": Lawyer}), "'a:b' needs a name of letters"),
         (lambda: fm.Deliberation(["a"], own_roles="roles.yaml"), "fm.roles"),
-        (
-            lambda: fm.CausalConsistency(own_roles={"evaluator": fm.Role(Lawyer, repeats=2)}),
-            "'evaluator' has 2 repeats: give 1 at most",
-        ),
+        (lambda: fm.CausalConsistency(own_roles=TWO_EVALUATORS), "has 2 repeats: give 1 at most"),
     ],
 )
 def test_names_of_roles_are_checked(make: Any, words: str) -> None:

@@ -14,14 +14,10 @@ from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.replies import text_of
 
+NILE = "The Nile is a river in Africa. It is 6,650 km long. It flows north. It has two sources. "
+NILE += "It has a delta. Its delta lies in Egypt. Rain feeds the river. The river floods in summer."
 DOCUMENTS = [
-    {
-        "title": "Nile",
-        "text": "The Nile is a river in Africa. It is 6,650 km long. It flows north. It has two "
-        "sources. "
-        "It has a delta. Its delta lies in Egypt. Rain feeds the river. The river floods in "
-        "summer.",
-    },
+    {"title": "Nile", "text": NILE},
     {"title": "Seine", "text": "The Seine is a river in France. It is 777 km long."},
     {"title": "Paris", "text": "Paris is the capital of France. It lies on the Seine."},
     {"title": "Cairo", "text": "Cairo is the capital of Egypt. It lies on the Nile."},
@@ -98,9 +94,7 @@ def script(
     return reply
 
 
-def run(
-    scripted: Any, program: Program, question: Mapping[str, Any] = QUESTION, **script_of: Any
-) -> Any:
+def run(scripted: Any, program: Program, question: Any = QUESTION, **script_of: Any) -> Any:
     scripted.reply = script(**script_of)
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     return program(**question)
@@ -150,14 +144,11 @@ def test_the_step_limit_asks_for_the_answer(scripted: Any, environment: Any, lim
     assert prediction.usage["calls"] == turn["usage"]["calls"] == limit + 1
 
 
-@pytest.mark.parametrize(
-    ("action", "names"),
-    [
-        ("Just answer Nile", ("Search[", "Lookup[", "Finish[")),
-        ("", ("Search[", "Lookup[", "Finish[")),
-        ("Finish[neither]", ("neither",)),
-    ],
-)
+KNOWN = ("Search[", "Lookup[", "Finish[")
+NO_STEPS = [("Just answer Nile", KNOWN), ("", KNOWN), ("Finish[neither]", ("neither",))]
+
+
+@pytest.mark.parametrize(("action", "names"), NO_STEPS)
 def test_what_is_no_action_or_answer_costs_a_step_and_is_told_what_is_allowed(
     scripted, environment, action, names
 ):
@@ -191,14 +182,11 @@ def test_a_thought_cannot_pass_for_an_observation(scripted: Any, environment: An
 
 def test_workers_run_at_once_and_do_not_see_each_other(scripted: Any, environment: Any) -> None:
     scripted.delay = 0.05
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious", "neutral"], environment),
-        bold=[["Search[Nile]", "Finish[Nile]"]],
-        cautious=[["Search[Seine]", "Lookup[long]", "Finish[Seine]"]],
-        neutral=[["Search[Paris]", "Finish[Paris]"]],
-        supervisor=[accept("cautious")],
-    )
+    team = SupervisedTeam(["bold", "cautious", "neutral"], environment)
+    said: Any = {"bold": [["Search[Nile]", "Finish[Nile]"]]}
+    said |= {"cautious": [["Search[Seine]", "Lookup[long]", "Finish[Seine]"]]}
+    said |= {"neutral": [["Search[Paris]", "Finish[Paris]"]]}
+    prediction = run(scripted, team, **said, supervisor=[accept("cautious")])
     assert asked(scripted)[-1] == "supervisor"
     assert scripted.most_at_once == 3
     for body in scripted.bodies[:-1]:
@@ -282,14 +270,10 @@ def test_a_suggestion_is_one_short_line_whatever_it_says(scripted: Any, environm
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_the_last_retry_is_to_be_accepted(scripted: Any, environment: Any, retries: int) -> None:
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious"], environment, max_retries=retries),
-        bold=[["Finish[Nile]"]],
-        cautious=[["Finish[Seine]"]],
-        supervisor=[retry("cautious")],
-        last=[{"worker": "cautious", "decision": "retry"}],
-    )
+    team = SupervisedTeam(["bold", "cautious"], environment, max_retries=retries)
+    said: Any = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
+    said |= {"last": [{"worker": "cautious", "decision": "retry"}]}
+    prediction = run(scripted, team, **said, supervisor=[retry("cautious")])
     assert asked(scripted)[2:] == ["supervisor", "cautious"] * retries + ["last"]
     fields = scripted.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]
     assert set(fields) == {"judgement", "worker"}
@@ -298,13 +282,9 @@ def test_the_last_retry_is_to_be_accepted(scripted: Any, environment: Any, retri
     assert prediction.answers["cautious"] == ["Seine"] * (retries + 1)
 
 
-UNREADABLE = [
-    {"decision": "perhaps", "worker": "bold"},
-    {"decision": "accept", "worker": "nobody"},
-    {"decision": "accept", "worker": ""},
-    {"decision": "", "worker": "bold"},
-    {"decision": "retry", "worker": "bold", "suggestion": " \n"},
-]
+UNREADABLE = [{"decision": "perhaps", "worker": "bold"}, {"decision": "", "worker": "bold"}]
+UNREADABLE += [{"decision": "accept", "worker": worker} for worker in ("nobody", "")]
+UNREADABLE += [{"decision": "retry", "worker": "bold", "suggestion": " \n"}]
 
 
 def test_the_fallback_is_what_most_workers_share(scripted: Any, environment: Any) -> None:

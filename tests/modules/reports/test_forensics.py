@@ -72,14 +72,10 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
 
 def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_handed() -> None:
     handed = {"agent": "reasoner.0", "answer": "A", "counterfactual": "B"}
-    causal = row(
-        turn("reasoner.0", 1, "A"),
-        turn("reasoner.1", 1, "B"),
-        turn("evaluator", 1, "B", examined=handed),
-        turn("reasoner.0", 2, "B"),
-        turn("reasoner.1", 2, "B"),
-        turn("evaluator", 2, "B", examined={**handed, "answer": "B"}),
-    )
+    turns = [turn("reasoner.0", 1, "A"), turn("reasoner.1", 1, "B")]
+    turns += [turn("evaluator", 1, "B", examined=handed)]
+    turns += [turn("reasoner.0", 2, "B"), turn("reasoner.1", 2, "B")]
+    causal = row(*turns, turn("evaluator", 2, "B", examined={**handed, "answer": "B"}))
     (move,) = moves(causal)
     assert (move.agent, move.before, move.after) == ("evaluator", "A", "B")
     assert move.towards == ("reasoner.1",)
