@@ -193,13 +193,10 @@ COMPILE = ("compile", "program.yaml", *PARTS, *OUT)
 TUNE = ("tune", "program.yaml", *PARTS, *OUT)
 MATCH = ("compare", "run", "--match-budget", *DATA)
 ALL = (ASK, EVALUATE, COMPILE, TUNE)
+ANOTHER = changed("run/run.json", program_spec="outsider:Program", program_hash="0" * 64)
 FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] = {
     "a run's metric": (changed("run/run.json", metric=METRIC), "--metric", (MATCH,)),
-    "a run's spec": (
-        changed("run/run.json", program_spec="outsider:Program", program_hash="0" * 64),
-        "answered by another program",
-        (MATCH,),
-    ),
+    "a run's spec": (ANOTHER, "answered by another program", (MATCH,)),
     "a program": (yaml("program: outsider:Program"), "--set", ALL),
     "a strategy": (yaml("program: single", "strategy: outsider:Way"), "--set", ALL),
     "an environment": (yaml("program: team:bold", "environment: outsider:Place"), "--set", ALL),
@@ -257,17 +254,14 @@ def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -
     assert not (home / "ran").exists()
 
 
+WAY, WAYS = ("--set", "strategy=outsider:Way"), ("--set", "strategy=[cot, outsider:Way]")
+
+
 @pytest.mark.parametrize(
     ("plant", "words"),
     [
-        (
-            yaml("program: single", "strategy: outsider:Way"),
-            (*EVALUATE, "--set", "strategy=outsider:Way"),
-        ),
-        (
-            yaml("program: single"),
-            (*TUNE, "--set", "strategy=[cot, outsider:Way]", "--trials", "2"),
-        ),
+        (yaml("program: single", "strategy: outsider:Way"), (*EVALUATE, *WAY)),
+        (yaml("program: single"), (*TUNE, *WAYS, "--trials", "2")),
         (yaml(), ("evaluate", "outsider:Program", *DATA, *OUT)),
         (yaml(), ("evaluate", "module", *DATA, *OUT, "--set", "program=outsider:Program")),
         (yaml(), ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from acting import no_bwrap
-from by_day import some_by_day
+from by_day import some_by_day, these_by_day
 from cli_helpers import folkmoot, isolate
 from recorded import ARCHIVES, unpack
 
@@ -19,6 +19,8 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
+SHIPPED = [name for name in NAMES if not name.startswith(UNSHIPPED)]
+OTHERS = [name for name in NAMES if name.startswith(UNSHIPPED)]
 BY_DAY = {"csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
 BY_DAY |= {"scienceqa-cot", "humaneval-reviewed"}
 """One of each kind of program; the others, and networks, are replayed at night."""
@@ -92,14 +94,7 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     return known
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly)
-        for name in NAMES
-        if not name.startswith(UNSHIPPED)
-    ],
-)
+@pytest.mark.parametrize("name", these_by_day(SHIPPED, BY_DAY))
 def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
     replayed(name, folder, "--data", folder / name / "questions.jsonl", "--seed", 1)
 
@@ -118,14 +113,7 @@ def test_a_recorded_try_is_compared_without_a_call(name: str, folder: Path) -> N
     assert folkmoot("report", folder / name, "--out", "page.html", "--no-track").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly)
-        for name in NAMES
-        if name.startswith(UNSHIPPED)
-    ],
-)
+@pytest.mark.parametrize("name", these_by_day(OTHERS, BY_DAY))
 def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
     name, data_dir, folder, monkeypatch
 ):

@@ -59,14 +59,13 @@ def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
     assert "What holds soup?" in scripted.bodies[-1]["messages"][-1]["content"]
 
 
+READ_TWICE = ["compile", "single:cot", "--train", "-", "--validation", "-"]
+
+
 @pytest.mark.parametrize(
     ("words", "text", "told"),
     [
-        (
-            ["compile", "single:cot", "--train", "-", "--validation", "-"],
-            "x",
-            "can be read only once",
-        ),
+        (READ_TWICE, "x", "can be read only once"),
         (["evaluate", "single:cot", "--data", "-"], " \n", "standard input is empty"),
         (["ask", "single:cot", "-"], "", "question"),
     ],

@@ -145,16 +145,10 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
 SAMPLED = {"program": "single", "strategy": "self_consistency", "samples": 3}
 KINDS: list[dict[str, Any]] = [{"program": "single", "strategy": "simple"}, SAMPLED]
 KINDS += [{"program": "deliberation"}, {"program": "ensemble"}]
-RUN = st.fixed_dictionaries(
-    {
-        "share": st.sampled_from([0.2, 0.45, 0.5, 0.55, 0.8]),
-        "seed": st.integers(0, 20),
-        "silent": st.sampled_from([0, 0, 0, 4, 10]),
-        "tokens": st.sampled_from([10, 10, 20, 50, None]),
-        "calls": st.sampled_from([1, 3]),
-        "program": st.sampled_from(KINDS),
-    }
-)
+SILENT, TOKENS = st.sampled_from([0, 0, 0, 4, 10]), st.sampled_from([10, 10, 20, 50, None])
+DRAWN = {"share": st.sampled_from([0.2, 0.45, 0.5, 0.55, 0.8]), "seed": st.integers(0, 20)}
+DRAWN |= {"silent": SILENT, "tokens": TOKENS, "calls": st.sampled_from([1, 3])}
+RUN = st.fixed_dictionaries({**DRAWN, "program": st.sampled_from(KINDS)})
 
 
 def compared(made: Made, runs: Sequence[dict[str, Any]]) -> tuple[list[Path], list[str]]:

@@ -79,14 +79,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert len(shown.splitlines()) <= 24
 
 
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        ((), "give the folders"),
-        (table(1, 30, alike=True), "2 agents"),
-        (table(5, 5, alike=True), "10 questions"),
-    ],
-)
+FEW = [(table(1, 30, alike=True), "2 agents"), (table(5, 5, alike=True), "10 questions")]
+
+
+@pytest.mark.parametrize(("answers", "message"), [((), "give the folders"), *FEW])
 def test_too_little_is_refused(answers: Any, message: str) -> None:
     with pytest.raises(fm.UserError, match=message):
         fm.forecast(answers)

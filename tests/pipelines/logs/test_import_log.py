@@ -221,17 +221,11 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
     read = {"source": "output.raw", "extracted_value": "4", "extraction_method": "regex"}
     kind = {"schema_version": "instance_level_eval_0.2.1", "interaction_type": "single_turn"}
     about = {"evaluation_id": "e", "evaluation_name": "gsm8k", "model_id": "org/model"}
-    row: dict[str, Any] = {
-        **kind,
-        **about,
-        "sample_id": "7",
-        "input": {"raw": "2+2?", "reference": ["4"]},
-        "output": {"raw": ["It is 4"]},
-        "answer_attribution": [{"turn_idx": 0, **read, "is_terminal": True}],
-        "evaluation": {"score": 1.0, "is_correct": True},
-        "token_usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8},
-        "performance": {"latency_ms": 250.0},
-    }
+    row: dict[str, Any] = {**kind, **about, "sample_id": "7", "output": {"raw": ["It is 4"]}}
+    row |= {"input": {"raw": "2+2?", "reference": ["4"]}, "performance": {"latency_ms": 250.0}}
+    row["answer_attribution"] = [{"turn_idx": 0, **read, "is_terminal": True}]
+    row["evaluation"] = {"score": 1.0, "is_correct": True}
+    row["token_usage"] = {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
     path = write(tmp_path / "model_samples.jsonl", row)
     found = fm.import_log(path).runs["org/model"].rows[0]
     assert (found["id"], found["answer"], found["gold"], found["correct"]) == ("7", "4", "4", True)
@@ -305,56 +299,37 @@ def inspect_epochs(home: Path) -> None:
 
 
 def every_eval_ever_epochs(home: Path) -> None:
-    rows = [
-        {
-            "model_id": "m",
-            "evaluation_name": "t",
-            "evaluation_result_id": "accuracy",
-            "sample_id": name,
-            "input": {"raw": "?", "reference": ["x"]},
-            "output": {"raw": [str(correct)]},
-            "evaluation": {"score": float(correct), "is_correct": correct},
-            "metadata": {"epoch": str(epoch)},
-        }
-        for name, right in REPEATED.items()
-        for epoch, correct in enumerate(right, 1)
-    ]
+    known = {"model_id": "m", "evaluation_name": "t", "evaluation_result_id": "accuracy"}
+    known |= {"input": {"raw": "?", "reference": ["x"]}}
+    rows = []
+    for name, right in REPEATED.items():
+        for epoch, correct in enumerate(right, 1):
+            row = {**known, "sample_id": name, "output": {"raw": [str(correct)]}}
+            row["evaluation"] = {"score": float(correct), "is_correct": correct}
+            rows.append({**row, "metadata": {"epoch": str(epoch)}})
     write(home / "m_samples.jsonl", *rows)
 
 
 def promptfoo_repeats(home: Path) -> None:
     """Its `--repeat` runs a test again under the next number."""
-    rows = [
-        {
-            "promptIdx": 0,
-            "testIdx": 3 * place + number,
-            "provider": {"id": "m"},
-            "testCase": {"vars": {"question": name}, "assert": [{"type": "equals", "value": "x"}]},
-            "response": {"output": str(correct)},
-            "success": correct,
-        }
-        for place, (name, right) in enumerate(REPEATED.items())
-        for number, correct in enumerate(right)
-    ]
+    rows = []
+    for place, (name, right) in enumerate(REPEATED.items()):
+        case = {"vars": {"question": name}, "assert": [{"type": "equals", "value": "x"}]}
+        known = {"promptIdx": 0, "provider": {"id": "m"}, "testCase": case}
+        for number, correct in enumerate(right):
+            said = {"response": {"output": str(correct)}, "success": correct}
+            rows.append({**known, "testIdx": 3 * place + number, **said})
     write(home / "out.jsonl", *rows[::-1])
 
 
 def lm_eval_repeats(home: Path) -> None:
     """The same question again."""
-    rows = [
-        {
-            "doc_id": place,
-            "doc": {"question": name},
-            "target": "x",
-            "filter": "none",
-            "metrics": ["exact_match"],
-            "resps": [[str(one)]],
-            "filtered_resps": [str(one)],
-            "exact_match": float(one),
-        }
-        for place, (name, right) in enumerate(REPEATED.items())
-        for one in right
-    ]
+    rows = []
+    known = {"target": "x", "filter": "none", "metrics": ["exact_match"]}
+    for place, (name, right) in enumerate(REPEATED.items()):
+        for one in right:
+            said = {"resps": [[str(one)]], "filtered_resps": [str(one)], "exact_match": float(one)}
+            rows.append({**known, "doc_id": place, "doc": {"question": name}, **said})
     (home / "m").mkdir()
     write(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", *rows)
 
@@ -569,16 +544,12 @@ def judged_by_promptfoo(number: int) -> dict[str, Any]:
 
 
 RATED = [[{"question": f"Q {n}?"}, int(n != 2), 10 + n] for n in range(3)]
+RATINGS = {"columns": ["inputs", "correctness/value"], "data": [row[:2] for row in RATED]}
+NAMED = {"columns": ["inputs", "exact/value", "length/value"], "data": RATED}
 WITHOUT_TEXT: dict[str, tuple[Any, str | None]] = {
     "promptfoo": ({"results": {"results": [judged_by_promptfoo(n) for n in range(3)]}}, None),
-    "mlflow": (
-        {"columns": ["inputs", "correctness/value"], "data": [row[:2] for row in RATED]},
-        None,
-    ),
-    "mlflow, a named score": (
-        {"columns": ["inputs", "exact/value", "length/value"], "data": RATED},
-        "exact",
-    ),
+    "mlflow": (RATINGS, None),
+    "mlflow, a named score": (NAMED, "exact"),
 }
 
 

@@ -11,17 +11,10 @@ import pytest
 import folkmoot as fm
 from folkmoot.pipelines.runs.outcomes import read_outcomes
 
-REPORT = {
-    "total_instances": 5,
-    "submitted_ids": ["a__b-1", "a__b-2", "a__b-3", "c__d-1"],
-    "completed_ids": ["a__b-1", "a__b-2"],
-    "resolved_ids": ["a__b-1"],
-    "unresolved_ids": ["a__b-2"],
-    "empty_patch_ids": ["a__b-3"],
-    "error_ids": ["c__d-1"],
-    "unstopped_containers": ["a container, not a task"],
-    "schema_version": 2,
-}
+REPORT = {"total_instances": 5, "submitted_ids": ["a__b-1", "a__b-2", "a__b-3", "c__d-1"]}
+REPORT |= {"completed_ids": ["a__b-1", "a__b-2"], "resolved_ids": ["a__b-1"]}
+REPORT |= {"unresolved_ids": ["a__b-2"], "empty_patch_ids": ["a__b-3"], "error_ids": ["c__d-1"]}
+REPORT |= {"unstopped_containers": ["a container, not a task"], "schema_version": 2}
 
 
 def trial(task: str, resolved: bool | None, failure: str = "unset", **more: Any) -> dict[str, Any]:

@@ -44,15 +44,10 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
 def document(tmp_path: Path, scripted: ScriptedServer) -> dict[str, Any]:
     write(tmp_path / "train.jsonl", *rows(0, 24))
     write(tmp_path / "test.jsonl", *rows(100, 16))
-    return {
-        "data": {"train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")},
-        "lm": "openai/scripted",
-        "api_base": scripted.url,
-        "programs": ["single:cot", TEAM],
-        "compile": {"optimizer": "bootstrap"},
-        "tune": {"space": SPACE, "trials": 2},
-        "contest": {"margin": 5},
-    }
+    data = {"train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")}
+    asked = {"data": data, "lm": "openai/scripted", "api_base": scripted.url}
+    steps = {"compile": {"optimizer": "bootstrap"}, "tune": {"space": SPACE, "trials": 2}}
+    return {**asked, "programs": ["single:cot", TEAM], **steps, "contest": {"margin": 5}}
 
 
 def run(document: dict[str, Any], **given: Any) -> Any:

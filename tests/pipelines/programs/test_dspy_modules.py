@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 import optuna
 import pytest
+from by_day import these_by_day
 
 import folkmoot as fm
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
@@ -283,13 +284,7 @@ def test_the_table_has_all_samplers_of_optuna() -> None:
     assert set(SAMPLERS) == {name for name in dir(S) if name.endswith("Sampler")} - base
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in SAMPLERS_BY_DAY else pytest.mark.nightly)
-        for name in SAMPLERS
-    ],
-)
+@pytest.mark.parametrize("name", these_by_day(SAMPLERS, SAMPLERS_BY_DAY))
 def test_a_sampler_of_optuna_finishes_its_study(name: str) -> None:
     if name == "GPSampler":
         pytest.importorskip("torch")

@@ -145,33 +145,27 @@ class Letter(enum.Enum):
     A = "A"
 
 
+CHOSEN = ["A", "The answer is bank.", Letter.A, dspy.Prediction(reasoning="B", label="A")]
+CHOSEN += [["A"], ("A",), b"A", np.str_("A"), np.array(["A"]), Read(answer="A")]
+CHOSEN += [dspy.Prediction(reasoning="B", result=Read(answer="A"))]
+CHOSEN += [{"output": {"answer": "A", "sources": ["x"]}}]
+CHOSEN += [SimpleNamespace(answer="A"), SimpleNamespace(content="A")]
+CHOSEN += [{"choices": [{"message": {"content": "A"}}], "usage": {}}]
+CHOSEN += [SimpleNamespace(choices=[{"message": {"content": "A"}}])]
+
+
 @pytest.mark.parametrize(
     ("returned", "kind", "gold", "read"),
     [
-        ("A", "choice", "A", "A"),
-        ("The answer is bank.", "choice", "A", "A"),
-        (Letter.A, "choice", "A", "A"),
-        (dspy.Prediction(reasoning="B", label="A"), "choice", "A", "A"),
+        *((each, "choice", "A", "A") for each in CHOSEN),
         ({"verdict": True}, "boolean", "yes", "yes"),
         (False, "boolean", "no", "no"),
         (3, "number", "3", "3"),
         (None, "choice", "A", None),
         ("perhaps", "choice", "A", None),
         (True, "number", "1", None),
-        (["A"], "choice", "A", "A"),
-        (("A",), "choice", "A", "A"),
-        (b"A", "choice", "A", "A"),
-        (np.str_("A"), "choice", "A", "A"),
-        (np.array(["A"]), "choice", "A", "A"),
         (np.array(3.0), "number", "3", "3"),
-        (Read(answer="A"), "choice", "A", "A"),
-        (dspy.Prediction(reasoning="B", result=Read(answer="A")), "choice", "A", "A"),
-        ({"output": {"answer": "A", "sources": ["x"]}}, "choice", "A", "A"),
         (dspy.Prediction(answer=dspy.Code(code="print(1)")), "span", "print(1)", "print(1)"),
-        (SimpleNamespace(answer="A"), "choice", "A", "A"),
-        (SimpleNamespace(content="A"), "choice", "A", "A"),
-        ({"choices": [{"message": {"content": "A"}}], "usage": {}}, "choice", "A", "A"),
-        (SimpleNamespace(choices=[{"message": {"content": "A"}}]), "choice", "A", "A"),
     ],
 )
 def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str | None) -> None:

@@ -213,26 +213,24 @@ def test_programs_without_roles_pass_them_over_or_on(scripted: ScriptedServer) -
     assert "single:role=doctor" in folkmoot("try", *words, *end).output
 
 
+ROLE = "a: {instruction: x, outputs: {answer: y}"
+CODE = "bad.yaml names the environment mine:search, which is code.*--set environment="
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("a: {instruction: x, outputs: {why: y}}", "bad.yaml: the role 'a' gives no answer"),
-        ("a: {instruction: x, outputs: {answer: y}, tools: [corpse:a]}", "did you mean 'corpus'"),
-        (
-            "a: {instruction: x, outputs: {answer: y}, tools: [corpus:a]}",
-            "bad.yaml: a: there is no such corpus",
-        ),
-        ("a: {instruction: x, outputs: {answer: y}, tools: corpus:a}", "bad.yaml: .*no list"),
-        ("a: {instruction: x, outputs: {answer: y}, tool: [b]}", r"did you mean 'tools'"),
-        ("a: {instruction: x, outputs: {answer: y}, lm: mistral}", "'mistral' is not an LM name"),
-        ("a: {instruction: x, outputs: {answer: y}}\na: {}", "line 2: the key 'a' stands twice"),
+        (ROLE + ", tools: [corpse:a]}", "did you mean 'corpus'"),
+        (ROLE + ", tools: [corpus:a]}", "bad.yaml: a: there is no such corpus"),
+        (ROLE + ", tools: corpus:a}", "bad.yaml: .*no list"),
+        (ROLE + ", tool: [b]}", r"did you mean 'tools'"),
+        (ROLE + ", lm: mistral}", "'mistral' is not an LM name"),
+        (ROLE + "}\na: {}", "line 2: the key 'a' stands twice"),
         ("critic: {instruction: x, outputs: {answer: y}}", "bad.yaml: there is a role 'critic'"),
-        ("a: {instruction: x, outputs: {answer: y}, api_key: k}", "bad.yaml has 'api_key'"),
+        (ROLE + ", api_key: k}", "bad.yaml has 'api_key'"),
         ("a: mine:Lawyer", "bad.yaml names the role mine:Lawyer, which is code"),
-        (
-            "a: {instruction: x, outputs: {answer: y}, tools: [mine:search]}",
-            "bad.yaml names the environment mine:search, which is code.*--set environment=",
-        ),
+        (ROLE + ", tools: [mine:search]}", CODE),
         ("[a]", "bad.yaml holds no role"),
     ],
 )
@@ -278,15 +276,10 @@ def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
     from folkmoot.pipelines.pipeline.plan import plan_pipeline
     from folkmoot.pipelines.pipeline.request import PipelineRequest
 
-    document = {
-        "data": {"train": "train.jsonl", "test": "test.jsonl"},
-        "lm": ["openai/scripted"],
-        "api_base": [scripted.url],
-        "roles": "roles.yaml",
-        "programs": ["single:role=doctor", "deliberation:lawyer,doctor:judge"],
-        "compile": {"optimizer": "bootstrap"},
-        "contest": {"margin": 5},
-    }
+    document = {"data": {"train": "train.jsonl", "test": "test.jsonl"}, "roles": "roles.yaml"}
+    document |= {"lm": ["openai/scripted"], "api_base": [scripted.url]}
+    document["programs"] = ["single:role=doctor", "deliberation:lawyer,doctor:judge"]
+    document |= {"compile": {"optimizer": "bootstrap"}, "contest": {"margin": 5}}
     plan = plan_pipeline(PipelineRequest(document))
     assert [step.title for step in plan.steps][-1] == "contest"
     with pytest.raises(fm.UserError, match="there is no role 'doctor'"):

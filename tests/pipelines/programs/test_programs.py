@@ -15,6 +15,10 @@ from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.seats import parse_sets
 
+TALKERS = ["intuitive", "retriever", "reasoner"]
+STRONGEST = fm.Deliberation(TALKERS, "strongest:intuitive")
+MAJORITY = fm.Deliberation(["critic", "reasoner"], "majority")
+
 
 @pytest.mark.parametrize(
     ("spec", "same"),
@@ -25,14 +29,8 @@ from folkmoot.pipelines.programs.seats import parse_sets
         ("ensemble:simple,cot:majority", fm.Ensemble(["simple", "cot"])),
         ("ensemble:cot,cot:weighted", fm.Ensemble(["cot", "cot"], "weighted")),
         ("deliberation:intuitive,reasoner:judge", fm.Deliberation(["intuitive", "reasoner"])),
-        (
-            "deliberation:critic,reasoner:majority",
-            fm.Deliberation(["critic", "reasoner"], "majority"),
-        ),
-        (
-            "deliberation:intuitive,retriever,reasoner:strongest=intuitive",
-            fm.Deliberation(["intuitive", "retriever", "reasoner"], "strongest:intuitive"),
-        ),
+        ("deliberation:critic,reasoner:majority", MAJORITY),
+        (f"deliberation:{','.join(TALKERS)}:strongest=intuitive", STRONGEST),
     ],
 )
 def test_short_specs(spec: str, same: Any) -> None:

@@ -66,27 +66,22 @@ def deliberation() -> Program:
 
 
 INNER = fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2])
+RETRIEVER: Any = {"role": "retriever", "sampling": {"top_p": 0.5, "stop": ["\n"]}}
+CAUSAL: Any = {"th0": 0.25, "th1": 0.75, "n": 1, "d_max": 2, "without": ["concepts"], "seed": 7}
+TEAM: Any = {"max_steps": 2, "max_retries": 1, "demonstration": "hotpotqa"}
+TALKERS, WORKERS = ["retriever", "critic"], ["bold", "cautious", "bold"]
 MAKERS: dict[str, Callable[[Any], Program]] = {
-    **{
-        f"single {name}": lambda corpus, name=name: fm.SingleAgent(name)  # type: ignore[misc]
-        for name in fm.STRATEGIES
-    },
-    "single role": lambda corpus: fm.SingleAgent(
-        role="retriever", environment=corpus, sampling={"top_p": 0.5, "stop": ["\n"]}
-    ),
+    f"single {name}": lambda corpus, name=name: fm.SingleAgent(name)  # type: ignore[misc]
+    for name in fm.STRATEGIES
+} | {
+    "single role": lambda corpus: fm.SingleAgent(environment=corpus, **RETRIEVER),
     "deliberation": lambda corpus: deliberation(),
-    "deliberation, judged": lambda corpus: fm.Deliberation(
-        ["retriever", "critic"], environment=corpus
-    ),
+    "deliberation, judged": lambda corpus: fm.Deliberation(TALKERS, environment=corpus),
     "ensemble": lambda corpus: fm.Ensemble(
         ["cot", "cot", deliberation(), INNER], "weighted", [1, 0.25, 0, 3]
     ),
-    "causal": lambda corpus: fm.CausalConsistency(
-        3, 2, th0=0.25, th1=0.75, n=1, d_max=2, without=["concepts"], demonstration="boolq", seed=7
-    ),
-    "team": lambda corpus: fm.SupervisedTeam(
-        ["bold", "cautious", "bold"], corpus, max_steps=2, max_retries=1, demonstration="hotpotqa"
-    ),
+    "causal": lambda corpus: fm.CausalConsistency(3, 2, demonstration="boolq", **CAUSAL),
+    "team": lambda corpus: fm.SupervisedTeam(WORKERS, corpus, **TEAM),
     "network": lambda corpus: network(),
     "networks in an ensemble": lambda corpus: fm.Ensemble([network(), "simple", network()]),
 }
@@ -265,6 +260,9 @@ def nested(levels: int) -> str:
     return "[" * levels + "]" * levels
 
 
+DEEP = ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode()
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -273,10 +271,7 @@ def nested(levels: int) -> str:
         (b'{"format": 1, "format": 1}', "a key stands twice"),
         (b'{"format": 1}', "Field required"),
         (nested(200_000).encode(), "nested too deeply|holds no program"),
-        (
-            ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(),
-            "nested too deeply",
-        ),
+        (DEEP, "nested too deeply"),
         (b'{"format": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
 )

@@ -106,33 +106,22 @@ def test_every_published_score_is_a_figure_of_its_row_and_nothing_else_is() -> N
     assert sum(value is not None for row in ALL_ROWS for value in row.published.values()) == 308
 
 
+EX2 = {"roles": ["intuitive", "reasoner"], "tie_break": "judge", "max_rounds": 3}
+BOLD = {"workers": ["bold", "cautious"], "max_steps": 8, "max_retries": 3}
+PLAIN = {"reasoners": 2, "evaluators": 1, "without": ["concepts"]}
+CSQA, C2S = ("commonsenseqa", "validation", None), ("com2sense", "validation", None)
+GSM, HOTPOT = ("gsm1k", "test", 300), ("hotpotqa", "validation", 200)
+GROK = {"*": "grok-3", "supervisor": "deepseek-chat"}
+ZERO = {"strategy": "zero_shot"}
+
+
 @pytest.mark.parametrize(
     ("spec", "program", "data", "models"),
     [
-        (
-            "agents-of-commonsense/table-2/EX2_gpt",
-            {"roles": ["intuitive", "reasoner"], "tie_break": "judge", "max_rounds": 3},
-            ("commonsenseqa", "validation", None),
-            {"*": "gpt-4o-mini"},
-        ),
-        (
-            "marl-gat/table-1/gsm1k.gpt-4.1-mini.zero-shot",
-            {"strategy": "zero_shot"},
-            ("gsm1k", "test", 300),
-            {"*": "gpt-4.1-mini"},
-        ),
-        (
-            "reasoning-as-a-team/table-3/team.deepseek-chat",
-            {"workers": ["bold", "cautious"], "max_steps": 8, "max_retries": 3},
-            ("hotpotqa", "validation", 200),
-            {"*": "grok-3", "supervisor": "deepseek-chat"},
-        ),
-        (
-            "causalgpt-caco-cot/table-3/claude.no-concept-explanation",
-            {"reasoners": 2, "evaluators": 1, "without": ["concepts"]},
-            ("com2sense", "validation", None),
-            {"*": "claude"},
-        ),
+        ("agents-of-commonsense/table-2/EX2_gpt", EX2, CSQA, {"*": "gpt-4o-mini"}),
+        ("marl-gat/table-1/gsm1k.gpt-4.1-mini.zero-shot", ZERO, GSM, {"*": "gpt-4.1-mini"}),
+        ("reasoning-as-a-team/table-3/team.deepseek-chat", BOLD, HOTPOT, GROK),
+        ("causalgpt-caco-cot/table-3/claude.no-concept-explanation", PLAIN, C2S, {"*": "claude"}),
     ],
 )
 def test_presets_run_what_was_published(spec, program, data, models):
@@ -373,17 +362,17 @@ def test_every_row_that_is_compared_is_there() -> None:
         assert parts >= set(table.against).union(*table.against.values())
 
 
+PAIRS = {
+    "agents-of-commonsense": {"1": 3, "2": 12},  # in table 1, two prompts of three models
+    "causalgpt-caco-cot": {"2": 8, "3": 7},
+    "marl-gat": {"3": 6, "4": 2},
+    "reasoning-as-a-team": {"3": 2},
+}
+
+
 @pytest.mark.parametrize(
     ("table", "pairs"),
-    [
-        ("agents-of-commonsense/table-1", 3),  # two prompts of three models
-        ("agents-of-commonsense/table-2", 12),
-        ("causalgpt-caco-cot/table-2", 8),
-        ("causalgpt-caco-cot/table-3", 7),
-        ("marl-gat/table-3", 6),
-        ("marl-gat/table-4", 2),
-        ("reasoning-as-a-team/table-3", 2),
-    ],
+    [(f"{p}/table-{n}", pairs) for p, tables in PAIRS.items() for n, pairs in tables.items()],
 )
 def test_the_pairs_are_those_of_the_paper(table: str, pairs: int) -> None:
     assert len(list(tables()[table].pairs())) == pairs
@@ -539,15 +528,15 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(home, scripted, monkeypatch):
     assert lines == [(2, None), (None, "not run")]
 
 
+BOOLQ = "causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([SINGLE, "--limit", "0"], "limit"),
         ([SINGLE, "--lm", "judge=openai/x"], "there is no agent 'judge'"),
-        (
-            ["causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"],
-            "boolq (validation) is not here",
-        ),
+        ([BOOLQ], "boolq (validation) is not here"),
         ([], "name a table"),
     ],
 )

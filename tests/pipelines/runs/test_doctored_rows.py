@@ -27,6 +27,11 @@ def three_rows(**fields: Any) -> list[dict[str, Any]]:
     return [row(0), row(1, right=False), row(2) | fields]
 
 
+TOLD = "'q1' has another text, other options or another gold answer"
+STRICT = {"answer": "B", "correct": False, "score": 0.0, "strict": True}
+LESS = "less than a question without an answer scores (0)"
+
+
 @pytest.mark.parametrize(
     ("metric", "fields", "said"),
     [
@@ -39,27 +44,15 @@ def three_rows(**fields: Any) -> list[dict[str, Any]]:
         (None, {"score": 0.5}, "is 0.5: it must be right (1) or wrong (0)"),
         (None, {"score": 1e308}, "score is not valid"),
         (None, NUMBER | {"answer": "1250.5"}, "scores 0"),
-        (
-            None,
-            {"answer": "B", "correct": False, "score": 0.0, "strict": True},
-            "in the strict form",
-        ),
+        (None, STRICT, "in the strict form"),
         (None, HALF, "scores 0"),
         (None, HALF | {"score": 0.0, "correct": False, "f1": 1.0}, "`em` and `f1`"),
         (F1, HALF | {"score": 0.9, "correct": None}, "scores 0.9, but its answer"),
         (BY_PATTERN, {"answer": "BA"}, "scores 0"),
         (OWN, {"score": 6.0, "correct": None}, "is 6, outside 1 to 5"),
-        (
-            FREE,
-            {"score": -1.0, "correct": None},
-            "less than a question without an answer scores (0)",
-        ),
+        (FREE, {"score": -1.0, "correct": None}, LESS),
         (None, {"id": "q1"}, "'q1' has its repeat 0 on line 2, too"),
-        (
-            None,
-            {"id": "q1", "repeat": 1},
-            "'q1' has another text, other options or another gold answer",
-        ),
+        (None, {"id": "q1", "repeat": 1}, TOLD),
     ],
 )
 def test_every_reader_refuses_a_doctored_row(metric, fields, said, tmp_path):

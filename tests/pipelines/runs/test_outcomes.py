@@ -52,11 +52,7 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
         ([row(), row(agent="bob", question="Other?")], 2, "text or group than at {path}, line 1"),
-        (
-            [row(), row(agent="bob", strategy=None)],
-            2,
-            "some rows have a strategy and some have none",
-        ),
+        ([row(), row(agent="bob", strategy=None)], 2, "rows have a strategy and some have none"),
         ([{"agent": "ann"}], 1, "'question_id' is missing"),
     ],
 )
