@@ -41,9 +41,8 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "state.json").write_text("{}")
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
-    fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), np.float32)).save(
-        tmp_path / "trained"
-    )
+    network = fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), "f4"))
+    network.save(tmp_path / "trained")
     asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
     works = [
         ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "one", *asked],

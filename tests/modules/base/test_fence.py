@@ -98,6 +98,6 @@ def test_every_control_surrogate_and_hidden_character_goes() -> None:
 
 @pytest.mark.parametrize("unit", ["> ", "[", "<a", "\u200b", "[[ ##", ">          "])
 def test_long_hostile_text_costs_linear_time(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     fence(unit * (500_000 // len(unit)), "label", 100)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -58,7 +58,6 @@ def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
 
 def test_redirects_are_followed_by_the_wiki(server: MediaWikiServer) -> None:
     page = run(wiki(server).fetch("Countess of Lovelace"))
-    assert page is not None
     assert page.title == "Ada Lovelace"
 
 
@@ -191,5 +190,4 @@ def test_answers_are_kept_and_that_a_page_is_not(server: MediaWikiServer, tmp_pa
     assert len(server.log) == asked
     with MediaWikiServer([{"title": "Ada Lovelace", "text": "Another wiki."}]) as other:
         page = run(wiki(other, cache_dir=tmp_path).fetch("Ada Lovelace"))
-        assert page is not None
         assert page.text == "Another wiki."

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mediawiki_server import MediaWikiServer, body, bomb, redirect, wiki
 from mediawiki_server import quick as quick
+from refusals import refused
 
 from folkmoot.modules.base.calls import CallError, FatalCallError
-from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import addresses
 from folkmoot.modules.environment.addresses import is_public
 from folkmoot.modules.environment.wikipedia import WikipediaEnvironment
@@ -107,15 +107,13 @@ def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -
     ],
 )
 def test_what_is_no_host_is_refused_at_once(host: str) -> None:
-    with pytest.raises(UserError, match=r"not a host|cannot be asked"):
-        WikipediaEnvironment(host)
+    refused(r"not a host|cannot be asked", WikipediaEnvironment, host)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "10.1.2.3", "[::ffff:7f00:1]:443"])
 def test_a_private_address_needs_to_be_listed(host: str) -> None:
     for given_host in (host, f"https://{host}"):
-        with pytest.raises(UserError, match="private_hosts"):
-            WikipediaEnvironment(given_host)
+        refused("private_hosts", WikipediaEnvironment, given_host)
         WikipediaEnvironment(given_host, private_hosts=[host])
 
 

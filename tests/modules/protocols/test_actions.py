@@ -10,8 +10,6 @@ from folkmoot.modules.protocols.team.actions import MAX_ARGUMENT_CHARS, Action, 
 
 NAMES = st.sampled_from(["search", "lookup", "finish"])
 PLAIN = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
-
-
 LONGEST = "x" * MAX_ARGUMENT_CHARS
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
@@ -92,11 +93,9 @@ def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Pa
     empty, no_prompts = ("reasoner: ''", "no instructions"), ("- a", "holds no prompts")
     for text, words in (empty, no_prompts, ("a: [", "line 1")):
         file.write_text(text)
-        with pytest.raises(fm.UserError, match=words):
-            fm.Deliberation(["reasoner"], prompts=file)
+        refused(words, fm.Deliberation, ["reasoner"], prompts=file)
     words = r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
-    with pytest.raises(fm.UserError, match=words):
-        fm.SingleAgent("cot", prompt_layout="first")
+    refused(words, fm.SingleAgent, "cot", prompt_layout="first")
 
 
 def test_a_network_takes_a_strategys_prompt_for_all_its_agents() -> None:

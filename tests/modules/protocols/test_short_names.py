@@ -9,8 +9,6 @@ from folkmoot.modules.protocols.short_names import legend, short_name
 from folkmoot.pipelines.runs.manifest import name_of_run
 
 JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
-
-
 MAJORITY = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority")
 THREE = fm.Ensemble(["simple", "cot", "self_ask"])
 TEAM = {"program": "team", "workers": ["bold", "cautious"], "max_steps": 8}

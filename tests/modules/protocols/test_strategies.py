@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 import pytest
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.protocols.strategies import MOST_PARTS, STRATEGIES, Strategy
@@ -86,7 +87,7 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
 
 
 def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> None:
-    scripted.delay = 0.1
+    scripted.delay = 0.5
     scripted.reply = says(parts="one\ntwo\nthree\nfour\nfive")
     agent(scripted, "decomposition")(**CHOICE)
     assert scripted.most_at_once == MOST_PARTS
@@ -167,8 +168,7 @@ def test_the_longer_half_votes(scripted, said, complex_one, plain_one, tied):
 
 @pytest.mark.parametrize("strategy", ["few_shot", "decomposition", "least_to_most"])
 def test_strategies_of_several_steps_take_no_samples(strategy: str) -> None:
-    with pytest.raises(fm.UserError, match="a strategy of several steps takes no samples"):
-        fm.SingleAgent(strategy, samples=2)
+    refused("a strategy of several steps takes no samples", fm.SingleAgent, strategy, samples=2)
 
 
 def in_turn(*answers: str) -> Callable[[dict[str, Any]], str]:
@@ -183,7 +183,7 @@ def in_turn(*answers: str) -> Callable[[dict[str, Any]], str]:
 
 
 def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None:
-    scripted.delay = 0.05
+    scripted.delay = 0.5
     scripted.reply = in_turn("B", "A", "A")
     prediction = agent(scripted, "self_consistency", samples=None)(**CHOICE)
     assert len(scripted.bodies) == scripted.most_at_once == 10
@@ -266,5 +266,4 @@ class AnswerFirst(Answering):
 
 
 def test_an_answer_must_come_last() -> None:
-    with pytest.raises(fm.UserError, match="AnswerFirst cannot answer"):
-        Strategy(AnswerFirst)
+    refused("AnswerFirst cannot answer", Strategy, AnswerFirst)

@@ -220,7 +220,6 @@ def test_read_number_strict(text: str, value: str | None) -> None:
 )
 def test_numbers_read_back_however_written(number: Decimal) -> None:
     canonical = read_answer(str(number), "number")
-    assert canonical is not None
     assert Decimal(canonical) == number
     assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", canonical)
     with_minus = f"{number:f}".replace("-", "−")

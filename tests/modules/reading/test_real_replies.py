@@ -7,8 +7,6 @@ from folkmoot.modules.reading.expressions import same_expression
 from folkmoot.modules.reading.thoughts import without_thoughts
 
 OPTIONS = {"A": "one", "B": "two", "C": "three"}
-
-
 CHANNELS = "<|channel|>analysis<|message|>B?<|end|><|start|>assistant<|channel|>final<|message|>A"
 THOUGHTS = ["<think>\nAt first sight B.\n</think>\n\nA", "Maybe B …</think>A", CHANNELS]
 THOUGHTS += ["<thinking>B</thinking>\nThe answer is A", "◁think▷B◁/think▷A"]

@@ -17,10 +17,9 @@ def row(rounds: Sequence[Round], answer: Answer, decided_by: str, **fields: Any)
     """A row of gold A; consensus in the last round unless the way of deciding says otherwise."""
     transcript: list[dict[str, Any]] = []
     for number, (answers, evaluations) in enumerate(rounds, start=1):
-        transcript += [
-            {"agent": f"reasoner.{place}", "round": number, "answer": said, "text": "…"}
-            for place, said in enumerate(answers)
-        ]
+        for place, answered in enumerate(answers):
+            said = {"agent": f"reasoner.{place}", "round": number, "answer": answered, "text": "…"}
+            transcript.append(said)
         for before, after in evaluations:
             said = {"agent": "evaluator", "round": number, "answer": after, "text": "…"}
             seen = {"agent": "reasoner.0", "answer": before, "counterfactual": "D"}

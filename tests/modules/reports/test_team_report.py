@@ -1,7 +1,6 @@
 """The report of a team and its plots, against tables worked out by hand; its traces as a page."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,12 +12,7 @@ Row = dict[str, Any]
 
 
 def attempt(
-    agent: str,
-    answer: str | None,
-    steps: int = 2,
-    *,
-    forced: bool = False,
-    problems: Sequence[str] = (),
+    agent: str, answer: str | None, steps: int = 2, forced: bool = False, problems: Any = ()
 ) -> Row:
     """A worker's turn of so many steps, the first of which have these problems."""
     looked = {"action": "Search[x]", "observation": "seen"}

@@ -8,8 +8,6 @@ import pytest
 from folkmoot.modules.statistics.field import FEWEST, Exit, FieldWatch, leaving
 
 NONE: dict[int, frozenset[int]] = {}
-
-
 STEPS = {(0, 1): "no_worse", (1, 2): "no_worse"}
 CHAIN: Any = {1: frozenset({2})}  # 1 covers 2
 

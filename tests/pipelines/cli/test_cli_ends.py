@@ -4,12 +4,11 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from children import Child, command
+from children import Child, command, wait_for_requests, wait_until
 from cli_helpers import KEY, SPEC, evaluate, folkmoot, free_port, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -25,8 +24,7 @@ def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
 def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     scripted.reply = bad_request
     words = ["--max-failures", "3", "--concurrency", "1", "--out", tmp_path / "out", "--json"]
-    result = evaluate(scripted, ten, *words)
-    assert result.exit_code == 1
+    result = evaluate(scripted, ten, *words, code=1)
     assert "stopped after 3 failed questions" in json.loads(result.stdout)["stopped"]
     assert len(rows_of(tmp_path / "out")) == 3
     scripted.reply = lambda body: json.dumps({"answer": "A"})
@@ -120,9 +118,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, number
     with ScriptedServer(delay=0.05) as server:
         words = ["--no-track", "--concurrency", "2", "--out", tmp_path / "out"]
         process = Child(command, "evaluate", "single:simple", "--data", source, *lm(server), *words)
-        deadline = time.monotonic() + 60
-        while len(server.requests) < 6 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for_requests(server, 6)
         process.send_signal(number)
         _, told = process.communicate(timeout=30)
         assert process.returncode == 130
@@ -139,20 +135,22 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, number
         assert len(server.requests) <= 40 + 2
 
 
+IMPORTING = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "MODULE":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from folkmoot.pipelines.cli import main
+main()
+"""
+
+
 @pytest.mark.parametrize("module", ["typer", "dspy"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
-    start = (
-        "import sys\n"
-        "class Interrupted:\n"
-        "    def find_spec(self, name, *_):\n"
-        f"        if name == {module!r}:\n"
-        "            raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupted())\n"
-        "from folkmoot.pipelines.cli import main\n"
-        "main()"
-    )
     words = ["ask", "single:cot", "Who?", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
-    run = [sys.executable, "-c", start, *words]
+    run = [sys.executable, "-c", IMPORTING.replace("MODULE", module), *words]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
 
@@ -162,8 +160,7 @@ def test_an_unexpected_error_is_one_line_unless_debugging(scripted, ten, monkeyp
         raise KeyError("surprise")
 
     monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
-    result = evaluate(scripted, ten)
-    assert result.exit_code == 1
+    result = evaluate(scripted, ten, code=1)
     said = "unexpected KeyError: 'surprise' (run it again with --debug for the traceback)"
     assert result.stderr == f"folkmoot: {said}\n"
     assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
@@ -181,8 +178,7 @@ def test_datasets_lists_names_splits_licences_and_places() -> None:
 
 def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
-    result = folkmoot("ui", "--port", scripted.port)
-    assert result.exit_code == 2
+    result = folkmoot("ui", "--port", scripted.port, code=2)
     assert f"port {scripted.port}" in result.stderr
     assert "choose another --port" in result.stderr
 
@@ -241,10 +237,7 @@ def test_the_ui_and_its_children_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "store").read_text() == uri
     ui_server.check_port("127.0.0.1", port)
     helper = int((tmp_path / "helper").read_text())
-    deadline = time.monotonic() + 5
-    while alive(helper) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(helper)
+    wait_until(lambda: not alive(helper))
 
 
 def alive(pid: int) -> bool:

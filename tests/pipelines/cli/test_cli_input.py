@@ -88,8 +88,7 @@ def test_bad_input_is_refused_before_any_call(words, told, scripted, home):
     (home / "words.txt").write_text("What it says: words: and more\n")
     (home / "team.py").write_text("def team(question): ...\n")
     (home / "folder").mkdir()
-    result = folkmoot(*words, *lm(scripted))
-    assert result.exit_code == 2, result.output
+    result = folkmoot(*words, *lm(scripted), code=2)
     assert told in result.stderr
     assert result.stderr.startswith("folkmoot: ")
     # each fault of a file has a line of its own

@@ -41,8 +41,7 @@ def test_what_is_printed_can_be_pasted(name: str, ten: Path, scripted: ScriptedS
 
 
 def test_a_missing_option_says_what_to_give(home: Path) -> None:
-    done = folkmoot("tune", "deliberation", "--train", "train.jsonl")
-    assert done.exit_code == 2
+    done = folkmoot("tune", "deliberation", "--train", "train.jsonl", code=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith("folkmoot: --validation is missing: labelled questions that no trial")
     assert "folkmoot tune deliberation --train train.jsonl --validation" in line

@@ -23,24 +23,17 @@ class Made:
         self.home = home
 
     def __call__(
-        self,
-        name: str,
-        right: Sequence[bool | None],
-        tokens: int | None = 10,
-        calls: int = 1,
-        usd: float | None = None,
-        program: dict[str, Any] | None = None,
-        endpoint: str = "lm",
+        self, name: str, right: Any, tokens: Any = 10, calls: int = 1, usd: Any = None, **more: Any
     ) -> Path:
         """A run that is right, wrong or silent (None) on each question, at this price of each."""
         amounts = {"calls": calls, "prompt_tokens": tokens, "cost_usd": usd, "cached_calls": 0}
         usage = {**amounts, "completion_tokens": 0 if tokens else None}
-        silent = {"answer": None}
+        silent, endpoint = {"answer": None}, more.get("endpoint", "lm")
         rows = []
         for q, value in enumerate(right):
             rows.append(row(q, 0, bool(value), usage=usage, **(silent if value is None else {})))
         lm = {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}
-        about = {"program": program or {"program": name}, "lms": {"*": lm}}
+        about = {"program": more.get("program") or {"program": name}, "lms": {"*": lm}}
         return write_run(self.home / name, rows, **about)
 
 

@@ -16,9 +16,11 @@ from typing import Any
 import dspy
 import pytest
 from by_day import some_by_day
+from children import wait_for_requests, wait_until
 from cli_helpers import rows_of
 from completions import completion
 from mortal import Constant, Forked, deliberate, in_child, memory_of_an_evaluation, questions
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
@@ -64,11 +66,8 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
         kept = {key: value for key, value in row.items() if key not in changing}
         if not row["error"]:  # what else was under way when a question failed is a matter of time
             kept["takes"] = taken(row).to_dict()  # whoever paid
-        kept["transcript"] = [
-            {key: value for key, value in turn.items() if key != "usage"}
-            for turn in row["transcript"]
-            if not row["error"]
-        ]
+        turns = [] if row["error"] else row["transcript"]
+        kept["transcript"] = [turn | {"usage": None} for turn in turns]
         rest.append(kept)
     return rest
 
@@ -95,13 +94,11 @@ def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path
 
 def test_spans_have_em_and_f1_and_numbers_a_strict_score(scripted: Any) -> None:
     span, number = {"kind": "span", "answer": "Eiffel Tower"}, {"kind": "number", "answer": "18"}
-    expected = [
-        ("which one", "the Eiffel Tower of Paris", span, (False, 0.0, 0.667, None)),
-        ("which other", "an Eiffel tower", span, (True, 1.0, 1.0, None)),
-        ("how many", "#### 18", number, (True, None, None, True)),
-        ("how much", "It makes 18 dollars", number, (True, None, None, False)),
-        ("how far", "17", number, (False, None, None, False)),
-    ]
+    expected: Any = [("which one", "the Eiffel Tower of Paris", span, (False, 0.0, 0.667, None))]
+    expected += [("which other", "an Eiffel tower", span, (True, 1.0, 1.0, None))]
+    expected += [("how many", "#### 18", number, (True, None, None, True))]
+    expected += [("how much", "It makes 18 dollars", number, (True, None, None, False))]
+    expected += [("how far", "17", number, (False, None, None, False))]
     replies = {question: reply for question, reply, *_ in expected}
 
     def reply(body: dict[str, Any]) -> str:
@@ -111,10 +108,9 @@ def test_spans_have_em_and_f1_and_numbers_a_strict_score(scripted: Any) -> None:
     scripted.reply = reply
     asked = [fm.Question(id=name, question=f"{name}?", **fields) for name, _, fields, _ in expected]
     result = run(scripted, asked)
-    assert [
-        (row["correct"], row["em"], row["f1"] and round(row["f1"], 3), row.get("strict"))
-        for row in result.rows
-    ] == [scores for *_, scores in expected]
+    for row, (*_, wanted) in zip(result.rows, expected, strict=True):
+        f1 = row["f1"] and round(row["f1"], 3)
+        assert (row["correct"], row["em"], f1, row.get("strict")) == wanted
     scores = result.summary.scores
     assert set(scores) == {"accuracy", "accuracy_strict", "em", "f1"}
     assert scores["f1"]["value"] == pytest.approx((2 / 3 + 1) / 2, abs=1e-3)
@@ -153,7 +149,6 @@ def test_what_was_said_before_a_question_failed_is_kept(scripted: Any, tmp_path:
     result = run(scripted, questions(1), team, out=tmp_path)
     (row,) = rows_of(tmp_path)
     assert (row["answer"], row["correct"], row["rounds"]) == (None, False, 0)
-    said = [(turn["agent"], turn["round"], turn["answer"]) for turn in row["transcript"]]
     said = [f"{turn['agent']} {turn['round']} {turn['answer']}" for turn in row["transcript"]]
     assert said == ["intuitive 1 A", "reasoner 1 B", "intuitive 2 A", "reasoner 2 B"]
     assert row["usage"]["calls"] == 4
@@ -227,8 +222,7 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
     ],
 )
 def test_bad_input_is_named_before_any_call(scripted, asked, arguments, words):
-    with pytest.raises(fm.UserError, match=words):
-        run(scripted, asked, **arguments)
+    refused(words, run, scripted, asked, **arguments)
     assert not scripted.bodies
 
 
@@ -304,8 +298,7 @@ def test_another_run_is_refused_in_one_sentence(scripted, tmp_path, changed, wha
 def test_damaged_files_are_named(scripted, tmp_path, name, content, words):
     run(scripted, questions(2), Constant(), out=tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(fm.UserError, match=words):
-        run(scripted, questions(2), Constant(), out=tmp_path)
+    refused(words, run, scripted, questions(2), Constant(), out=tmp_path)
     assert (tmp_path / name).read_bytes() == content
 
 
@@ -319,10 +312,8 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
 
     first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(), out=tmp_path))
     first.start()
-    while not (tmp_path / "run.json").exists():
-        time.sleep(0.01)
-    with pytest.raises(fm.UserError, match="another process is writing"):
-        run(scripted, questions(3), Constant(), out=tmp_path)
+    wait_until((tmp_path / "run.json").exists)
+    refused("another process is writing", run, scripted, questions(3), Constant(), out=tmp_path)
     go.set()
     first.join(10)
     assert [row["id"] for row in rows_of(tmp_path)] == ["q0", "q1", "q2"]
@@ -401,10 +392,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
             process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
             start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
             process.start()
-            end = time.monotonic() + 60
-            while process.is_alive() and len(server.requests) - start < calls:
-                assert time.monotonic() < end
-                time.sleep(0.002)
+            wait_for_requests(server, start + calls, process.is_alive)
             time.sleep(draw.random() * 0.03)
             process.kill()
             process.join(10)

@@ -93,9 +93,7 @@ def test_what_a_judge_needs(judged: Any, scripted: Any, more: Any, said: str) ->
 
 
 def test_a_verdict_that_cannot_be_read_is_an_error(judged: Any, scripted: Any) -> None:
-    scripted.reply = lambda body: (
-        graded(body) if body["model"] != "judge" else json.dumps({"answer": "well"})
-    )
+    scripted.reply = lambda body: '{"answer": "well"}' if body["model"] == "judge" else graded(body)
     found = judged()
     unread = "the judge's verdict could not be read: look at its replies, or take another LM"
     assert {row["error"] for row in found.rows} == {unread}

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from cli_helpers import write
 from outcome_tables import embed_words
+from refusals import refused
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -67,8 +69,7 @@ def test_the_same_import_again_changes_nothing(table: Path, tmp_path: Path) -> N
     fm.import_log(table, out)
     assert state() == before
     table.write_text(TABLE.replace("q2,beta,6,1", "q2,beta,6,0"))
-    with pytest.raises(fm.UserError, match="holds another import"):
-        fm.import_log(table, out)
+    refused("holds another import", fm.import_log, table, out)
     assert state() == before
 
 
@@ -156,8 +157,7 @@ def test_hostile_zips_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(other, "w") as packed:
         packed.writestr("../../evil", "x")
     for path, said in ((torn, "not readable"), (other, "not a log of Inspect")):
-        with pytest.raises(fm.UserError, match=said):
-            fm.import_log(path)
+        refused(said, fm.import_log, path)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,8 @@ def test_logs_of_inspect_in_all_layouts(name: str, right: list[bool], last: Any)
 
 def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Path) -> None:
     values: list[Any] = ["C", "P", 0.2, 0]
-    samples = [
-        {"id": place, "output": {"completion": "x"}, "scores": {"close": {"value": value}}}
-        for place, value in enumerate(values)
-    ]
+    scores = enumerate({"close": {"value": value}} for value in values)
+    samples = [{"id": id, "output": {"completion": "x"}, "scores": each} for id, each in scores]
     failed = {"id": 9, "error": {"message": "down"}}
     log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [*samples, failed]}
     path = tmp_path / "log.json"
@@ -249,15 +247,13 @@ def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: 
     assert (beta.counts.errors, beta.usage["cost_usd"]) == (0, 0.005)
     assert beta.usage["prompt_tokens"] == 50
     results = json.loads((SAVED / "promptfoo" / "sums.json").read_text())["results"]["results"]
-    twice = [
-        {**one, "promptIdx": 2 * prompt + one["promptIdx"], "promptId": str(prompt)}
-        for prompt in (1, 0)
-        for one in results
-    ]
+    twice = []
+    for prompt in (1, 0):
+        about = {"promptId": str(prompt)}
+        twice += [one | about | {"promptIdx": 2 * prompt + one["promptIdx"]} for one in results]
     several = fm.import_log(write(tmp_path / "two.jsonl", *twice))
-    assert set(several.runs) == {
-        f"scripted:{name}{more}" for name in ("alpha", "beta") for more in ("", " prompt 2")
-    }
+    names = ["scripted:alpha", "scripted:beta"]
+    assert set(several.runs) == {*names, *(f"{name} prompt 2" for name in names)}
 
 
 def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
@@ -265,11 +261,8 @@ def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
     found = fm.import_log(SAVED / "mlflow")
     assert accuracies(found) == {"gamma": 0.6}
     run = found.runs["gamma"]
-    assert [(row["answer"], row["gold"], row["error"]) for row in run.rows][2:] == [
-        ("5", "4", None),
-        ("6", "6", None),
-        (None, "8", "the call failed"),
-    ]
+    last = [(row["answer"], row["gold"], row["error"]) for row in run.rows][2:]
+    assert last == [("5", "4", None), ("6", "6", None), (None, "8", "the call failed")]
     assert (run.rows[0]["question"], run.rows[0]["usage"]["prompt_tokens"]) == ("What is 0+0?", 10)
 
 
@@ -280,10 +273,8 @@ REPEATED = {"q0": [True, False, True], "q1": [True, True, True], "q2": [False, F
 def plain_epochs(home: Path) -> None:
     cells = ["question_id,agent,answer,correct,epoch"]
     for epoch in (3, 1, 2):
-        cells += [
-            f"{name},m,{right[epoch - 1]},{right[epoch - 1]},{epoch}"
-            for name, right in REPEATED.items()
-        ]
+        for name, right in REPEATED.items():
+            cells.append(f"{name},m,{right[epoch - 1]},{right[epoch - 1]},{epoch}")
     (home / "t.csv").write_text("\n".join(cells))
 
 
@@ -334,10 +325,10 @@ def lm_eval_repeats(home: Path) -> None:
     write(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", *rows)
 
 
-@pytest.mark.parametrize(
-    "written",
-    [*(plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats), lm_eval_repeats],
-)
+FORMATS = [plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats]
+
+
+@pytest.mark.parametrize("written", [*FORMATS, lm_eval_repeats])
 def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     written(tmp_path / "logs")
@@ -352,11 +343,8 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
     rows = list(run.rows)
     every = {(row["id"], n) for row in rows for n in range(3)}
     assert {(row["id"], row["repeat"]) for row in rows} == every
-    means = [
-        [row["correct"] for row in rows if row["id"] == name]
-        for name in {row["id"] for row in rows}
-    ]
-    assert sorted(map(sum, means)) == [1, 2, 3]
+    times = Counter(row["id"] for row in rows if row["correct"])
+    assert sorted(times.values()) == [1, 2, 3]
     once = read_outcomes(found.outcomes)
     assert (len(once), once.repeats, once.missing) == (3, 6, 0)
     assert json.loads((run.folder / "run.json").read_text())["questions"] == 3
@@ -364,10 +352,8 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
 
 def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "x.pkl").write_bytes(b"")
-    with pytest.raises(fm.UserError, match="of no known type"):
-        fm.import_log(tmp_path / "x.pkl")
-    with pytest.raises(fm.UserError, match="holds no log"):
-        fm.import_log(tmp_path)
+    refused("of no known type", fm.import_log, tmp_path / "x.pkl")
+    refused("holds no log", fm.import_log, tmp_path)
 
 
 WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words": ["a", "c"]}}
@@ -396,7 +382,6 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     folder = fm.import_log(path, tmp_path / "out").folder
     found = fm.compare(folder)
     assert found.names == names
-    assert found.panel is not None
     assert (found.panel.members, found.panel.score) == (("a", "b", "c"), 1)
     assert found.panel.better
     assert found.panel.sentence in repr(found)
@@ -410,10 +395,8 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
 
 def inspect(path: Path, *samples: dict[str, Any], **about: Any) -> Path:
     header = {"task": "t", "task_id": "1", "model": "openai/m", "created": "2026-01-01", **about}
-    rows = [
-        {"id": f"q{number}", "epoch": 1, "input": "Q?", "target": "A", **sample}
-        for number, sample in enumerate(samples)
-    ]
+    known = {"epoch": 1, "input": "Q?", "target": "A"}
+    rows = [{"id": f"q{number}", **known, **sample} for number, sample in enumerate(samples)]
     path.write_text(json.dumps({"status": "success", "eval": header, "samples": rows}))
     return path
 
@@ -465,8 +448,6 @@ UNSCORED = {
         for n, right in enumerate([True, None, NAN])
     ],
 }  # fmt: skip
-
-
 NUMBERS = (
     ("question_id,agent,answer,correct", "1,a,4,1", "2,a,17,0", "1,b,3,0"),
     ("task,agent,resolved,trial", "1,a,1,1", "1,a,0,2", "2,a,0,1"),
@@ -521,8 +502,7 @@ def test_a_score_is_named_and_the_newest_log_of_a_task_counts(tmp_path: Path) ->
     found = fm.import_log(tmp_path, score="loose")
     assert [run.score for run in found.runs.values()] == [1.0]
     assert found.left_out == {"logs that a newer one of the task replaces": 2}
-    with pytest.raises(fm.UserError, match="its scores are exact, loose"):
-        fm.import_log(tmp_path, score="length")
+    refused("its scores are exact, loose", fm.import_log, tmp_path, score="length")
 
 
 def test_rows_of_equal_replies_are_filters_where_none_is_named(tmp_path: Path) -> None:

@@ -16,23 +16,21 @@ from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.seats import parse_sets
 
 TALKERS = ["intuitive", "retriever", "reasoner"]
-STRONGEST = fm.Deliberation(TALKERS, "strongest:intuitive")
-MAJORITY = fm.Deliberation(["critic", "reasoner"], "majority")
-
-
-@pytest.mark.parametrize(
-    ("spec", "same"),
-    [
-        ("single", fm.SingleAgent()),
-        ("single:cot", fm.SingleAgent("cot")),
-        ("single:role=intuitive", fm.SingleAgent(role="intuitive")),
-        ("ensemble:simple,cot:majority", fm.Ensemble(["simple", "cot"])),
-        ("ensemble:cot,cot:weighted", fm.Ensemble(["cot", "cot"], "weighted")),
-        ("deliberation:intuitive,reasoner:judge", fm.Deliberation(["intuitive", "reasoner"])),
-        ("deliberation:critic,reasoner:majority", MAJORITY),
-        (f"deliberation:{','.join(TALKERS)}:strongest=intuitive", STRONGEST),
-    ],
+SPECS = {
+    "single": fm.SingleAgent(),
+    "single:cot": fm.SingleAgent("cot"),
+    "single:role=intuitive": fm.SingleAgent(role="intuitive"),
+    "ensemble:simple,cot:majority": fm.Ensemble(["simple", "cot"]),
+    "ensemble:cot,cot:weighted": fm.Ensemble(["cot", "cot"], "weighted"),
+    "deliberation:intuitive,reasoner:judge": fm.Deliberation(["intuitive", "reasoner"]),
+    "deliberation:critic,reasoner:majority": fm.Deliberation(["critic", "reasoner"], "majority"),
+}
+SPECS[f"deliberation:{','.join(TALKERS)}:strongest=intuitive"] = fm.Deliberation(
+    TALKERS, "strongest:intuitive"
 )
+
+
+@pytest.mark.parametrize(("spec", "same"), SPECS.items())
 def test_short_specs(spec: str, same: Any) -> None:
     built = program_of(spec)
     assert type(built) is type(same)

@@ -14,6 +14,7 @@ import dspy
 import pytest
 from cli_helpers import folkmoot, isolate, question, rows_of, write
 from outcome_tables import embed_words, words_of
+from refusals import refused
 from stores import new_store
 
 import folkmoot as fm
@@ -138,11 +139,9 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(tmp_path, scri
     for secret in (KEY, scripted.url, "127.0.0.1", "X-Token", "api_base"):
         assert secret not in text
     said = r"agent 'judge' had an address of its own.*--api-base judge=URL"
-    with pytest.raises(UserError, match=said):
-        fm.load_program(tmp_path)
+    refused(said, fm.load_program, tmp_path)
     mine = fm.lm("openai/mine", api_base=scripted.url)
-    with pytest.raises(UserError, match="agent 'intuitive' had an address"):
-        fm.load_program(tmp_path, lms={"judge": mine})
+    refused("agent 'intuitive' had an address", fm.load_program, tmp_path, lms={"judge": mine})
     with pytest.raises(UserError, match="no agent 'nobody'"):
         fm.load_program(tmp_path, lms={"intuitive": mine, "judge": mine, "nobody": mine})
     loaded = fm.load_program(tmp_path, lms={"intuitive": mine, "judge": mine})
@@ -177,20 +176,17 @@ def test_environments_are_named_and_found_again(tmp_path: Path, corpus: Path) ->
 def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Path) -> None:
     team = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(PAGES))
     team.save(tmp_path / "p")
-    with pytest.raises(UserError, match=r"Python alone can make.*environment="):
-        fm.load_program(tmp_path / "p")
+    refused(r"Python alone can make.*environment=", fm.load_program, tmp_path / "p")
     loaded = fm.load_program(tmp_path / "p", environment=fm.CorpusEnvironment(PAGES))
     assert hashes(loaded) == hashes(team)
     known = program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"})
     assert known.describe()["environment"]
     fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(corpus)).save(tmp_path / "q")
     corpus.write_text(json.dumps(PAGES[0]) + "\n")
-    with pytest.raises(UserError, match=r"no longer what .* was saved with"):
-        fm.load_program(tmp_path / "q")
+    refused(r"no longer what .* was saved with", fm.load_program, tmp_path / "q")
     fm.load_program(tmp_path / "q", environment=f"corpus:{corpus}")
     corpus.unlink()
-    with pytest.raises(UserError, match=r"no such corpus.*--set environment="):
-        fm.load_program(tmp_path / "q")
+    refused(r"no such corpus.*--set environment=", fm.load_program, tmp_path / "q")
 
 
 def saved(folder: Path, program: Program | None = None) -> Path:
@@ -252,8 +248,7 @@ def test_hostile_ones_load_none(case: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     change, said = HOSTILE[case]
     rewritten(saved(tmp_path), change)
-    with pytest.raises(UserError, match=said):
-        fm.load_program(tmp_path)
+    refused(said, fm.load_program, tmp_path)
 
 
 def nested(levels: int) -> str:
@@ -277,8 +272,7 @@ DEEP = ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode
 )
 def test_what_is_no_plain_json_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(UserError, match=said):
-        fm.load_program(tmp_path)
+    refused(said, fm.load_program, tmp_path)
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,28 +280,21 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     link = tmp_path / "link"
     link.mkdir()
     (link / FILE).symlink_to(tmp_path / "p" / FILE)
-    with pytest.raises(UserError, match="is a link"):
-        fm.load_program(link)
+    refused("is a link", fm.load_program, link)
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifos").mkdir()
     os.rename(tmp_path / "fifo", tmp_path / "fifos" / FILE)
-    with pytest.raises(UserError, match="not a regular file"):
-        fm.load_program(tmp_path / "fifos")
+    refused("not a regular file", fm.load_program, tmp_path / "fifos")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="holds no saved program"):
-        fm.load_program(tmp_path / "empty")
-    with pytest.raises(UserError, match="is a file: name a folder"):
-        fm.load_program(tmp_path / "p" / FILE)
-    with pytest.raises(UserError, match="is a pickle"):
-        fm.load_program(tmp_path / "program.pkl")
+    refused("holds no saved program", fm.load_program, tmp_path / "empty")
+    refused("is a file: name a folder", fm.load_program, tmp_path / "p" / FILE)
+    refused("is a pickle", fm.load_program, tmp_path / "program.pkl")
     with (tmp_path / "p" / FILE).open("ab") as file:
         file.truncate(65 * 2**20)
-    with pytest.raises(UserError, match="has more than 67,108,864 bytes"):
-        fm.load_program(tmp_path / "p")
+    refused("has more than 67,108,864 bytes", fm.load_program, tmp_path / "p")
     saved(tmp_path / "p")
     (tmp_path / "p" / "program.pkl").write_bytes(pickle.dumps(print))
-    with pytest.raises(UserError, match="holds a pickle"):
-        fm.load_program(tmp_path / "p")
+    refused("holds a pickle", fm.load_program, tmp_path / "p")
 
 
 @pytest.mark.usefixtures("any_content_fits")
@@ -325,11 +312,9 @@ def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path
         "folkmoot.modules:CorpusEnvironment": "files may not open",
     }.items():
         rewritten(saved(tmp_path / "p", program), put("environments", mark, text))
-        with pytest.raises(UserError, match=said):
-            fm.load_program(tmp_path / "p")
+        refused(said, fm.load_program, tmp_path / "p")
     rewritten(saved(tmp_path / "p", program), put("environments", {}))
-    with pytest.raises(UserError, match="does not say where its environment is"):
-        fm.load_program(tmp_path / "p")
+    refused("does not say where its environment is", fm.load_program, tmp_path / "p")
     assert not (tmp_path / "made.jsonl").exists()
 
 
@@ -344,17 +329,14 @@ def test_networks_of_a_hostile_file_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.safetensors"
     tensors.rename(other)
     tensors.symlink_to(other)
-    with pytest.raises(UserError, match="is a link"):
-        fm.load_program(place)
+    refused("is a link", fm.load_program, place)
     tensors.unlink()
     tensors.write_bytes(pickle.dumps([1]))
-    with pytest.raises(UserError, match=r"tensors\.safetensors\) cannot be loaded"):
-        fm.load_program(place)
+    refused(r"tensors\.safetensors\) cannot be loaded", fm.load_program, place)
     saved(place, program)
     for way in ("../x", "/etc", ".."):
         rewritten(place, put("program", "members", 0, "learned", way))
-        with pytest.raises(UserError, match=r"network/network.json cannot be read"):
-            fm.load_program(place)
+        refused(r"network/network.json cannot be read", fm.load_program, place)
     saved(place, program)
     about = json.loads((place / learned / "network.json").read_text())
     (tmp_path / "model").mkdir()
@@ -362,8 +344,7 @@ def test_networks_of_a_hostile_file_are_refused(tmp_path: Path) -> None:
         about["config"]["embedding"] = model
         (place / learned / "network.json").write_text(json.dumps(about))
         rewritten(place, put("program", "members", 0, "config", about["config"]))
-        with pytest.raises(UserError, match="which may hold code"):
-            fm.load_program(place)
+        refused("which may hold code", fm.load_program, place)
 
 
 def test_other_versions_are_a_warning(tmp_path: Path) -> None:
@@ -423,8 +404,7 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
         ({"demonstration": "boolq"}, "demonstration cannot be set"),
         ({"environment": "corpus:x"}, "looks nothing up"),
     ):
-        with pytest.raises(UserError, match=said):
-            saved_program(tmp_path, sets=sets)
+        refused(said, saved_program, tmp_path, sets=sets)
 
 
 def test_a_setting_may_leave_an_agent_without_a_turn(tmp_path: Path) -> None:
@@ -553,7 +533,5 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
     model = ProgramModel()
     model.load_context(context)
     assert list(model.predict(context, [QUESTIONS[1]])["answer"]) == ["yes"]
-    with pytest.raises(UserError, match="row 1: the row has no 'question'"):
-        model.predict(context, [{"text": "x"}])
-    with pytest.raises(UserError, match="row 2 is not a question"):
-        model.predict(context, [QUESTIONS[1], "x"])
+    refused("row 1: the row has no 'question'", model.predict, context, [{"text": "x"}])
+    refused("row 2 is not a question", model.predict, context, [QUESTIONS[1], "x"])

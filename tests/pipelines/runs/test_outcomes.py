@@ -20,14 +20,10 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.jsonl",
-        row(),
-        row(strategy="zero_shot", answer="B", correct=False),
-        row(agent="bob", answer="B", correct=False),
-        row(question_id="q2", question="And tea?", group="drinks", answer=None, correct=False),
-    )
-    table = read_outcomes(path)
+    rows = [row(), row(strategy="zero_shot", answer="B", correct=False)]
+    rows += [row(agent="bob", answer="B", correct=False)]
+    rows += [row(question_id="q2", question="And tea?", group="drinks", answer=None, correct=False)]
+    table = read_outcomes(write(tmp_path / "t.jsonl", *rows))
     assert table.ids == ("q1", "q2")
     assert table.questions == ("What holds soup?", "And tea?")
     assert table.groups == (None, "drinks")

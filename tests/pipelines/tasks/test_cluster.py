@@ -256,7 +256,7 @@ def test_an_address_where_nothing_listens_is_said(monkeypatch: pytest.MonkeyPatc
     began = time.monotonic()
     with pytest.raises(fm.UserError, match=r"Ray cannot be used .*refused.*correct RAY_ADDRESS"):
         join_cluster("127.0.0.1")
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120
 
 
 def test_a_socket_of_another_machine_leads_to_the_meter(tmp_path: Path, runs: Runs) -> None:

@@ -172,9 +172,7 @@ def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: 
             traces = client.search_traces(locations=[experiment])
             asked = sorted(trace.info.tags["folkmoot.question"] for trace in traces)
             assert asked == ["q0", "q1", "q2"]
-            fm.SingleAgent("simple")(
-                **questions(3)[0].inputs()
-            )  # her own call, which she has traced
+            fm.SingleAgent("simple")(**questions(3)[0].inputs())  # her own, which she has traced
             mlflow.flush_trace_async_logging()
             assert len(client.search_traces(locations=[experiment])) == 4
             evaluated(lm, tracking=False)  # nothing of ours: what she switched on goes on
@@ -196,7 +194,6 @@ def test_a_run_whose_id_was_not_noted_is_found_again(client, lm, tmp_path, monke
         assert evaluated(lm, out=tmp_path / "out").run_id is None
     found = evaluated(lm, out=tmp_path / "out")
     experiment = client.get_experiment_by_name("hers")
-    assert experiment is not None
     stored = client.search_runs([experiment.experiment_id])
     assert [run.info.run_id for run in stored] == [found.run_id]
     assert client.get_run(found.run_id).info.status == "FINISHED"

@@ -146,8 +146,7 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
         file.write(b'{"row": {"id": "q5"')  # as a killed process leaves it
     traced(scripted.url, out, n=6)
     traced(scripted.url, out, n=6)
-    traces = found(out)
-    assert traces.keys() == {f"q{number}" for number in range(6)}
+    assert found(out).keys() == {f"q{number}" for number in range(6)}
 
 
 def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -195,10 +194,8 @@ def test_a_database_takes_a_batch_in_one_transaction(scripted, tmp_path, monkeyp
     def counted(*batch: Any) -> None:
         engine = traces_send.TracingClient(mlflow.get_tracking_uri()).store.engine
         statements: list[str] = []
-        hooks = [
-            ("before_cursor_execute", lambda *told: statements.append(told[2])),
-            ("commit", lambda _: statements.append("COMMIT")),
-        ]
+        hooks: Any = [("before_cursor_execute", lambda *told: statements.append(told[2]))]
+        hooks += [("commit", lambda _: statements.append("COMMIT"))]
         for name, hook in hooks:
             event.listen(engine, name, hook)
         log(*batch)
@@ -313,10 +310,12 @@ def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path)
     asked = [fm.Question(id=f"q{n}", question=f"Is it {n}?", **known) for n in range(40)]
     runs = {}
     for name, share in (("worse", 20), ("better", 36)):
-        scripted.reply = lambda body, share=share: json.dumps(
-            {"answer": "A" if int(re.findall(r"Is it (\d+)", str(body))[-1]) < share else "B"}
-        )
-        lm = fm.lm("openai/scripted", api_base=scripted.url)
+
+        def reply(body: dict[str, Any], share: int = share) -> str:
+            number = int(re.findall(r"Is it (\d+)", str(body))[-1])
+            return json.dumps({"answer": "A" if number < share else "B"})
+
+        scripted.reply, lm = reply, fm.lm("openai/scripted", api_base=scripted.url)
         given: Any = {"out": tmp_path / name, "cache": False, "progress": False}
         runs[name] = fm.evaluate("single:simple", asked, lm=lm, **given)
     (ours,) = fm.compare(runs["worse"], runs["better"], exact=True)
