@@ -92,21 +92,28 @@ def modules(root: Path) -> dict[Path_, Module]:
 
 
 @cache
-def times(tree: ast.Module) -> list[tuple[ast.AST, When]]:
-    """Every import of a module, and when it happens."""
+def statements(tree: ast.Module) -> list[tuple[ast.stmt, When]]:
+    """Every statement of a module, and when it is carried out."""
 
-    def walk(node: ast.AST, when: When) -> Iterator[tuple[ast.AST, When]]:
+    def walk(node: ast.AST, when: When) -> Iterator[tuple[ast.stmt, When]]:
         for child in ast.iter_child_nodes(node):
             now = when
-            if isinstance(child, ast.Import | ast.ImportFrom):
-                yield child, when
-            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 now = "function"
             elif isinstance(child, ast.If) and when == "top":
                 now = "type" if "TYPE_CHECKING" in ast.dump(child.test) else when
-            yield from walk(child, now)
+            if isinstance(child, ast.stmt):
+                yield child, when
+            if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+                yield from walk(child, now)
 
     return list(walk(tree, "top"))
+
+
+def times(tree: ast.Module) -> list[tuple[ast.Import | ast.ImportFrom, When]]:
+    """Every import of a module, and when it happens."""
+    every = statements(tree)
+    return [(one, when) for one, when in every if isinstance(one, ast.Import | ast.ImportFrom)]
 
 
 @cache
@@ -214,11 +221,6 @@ def _of_the_command_line(path: Path_) -> bool:
     return path[:2] == ("pipelines", "cli") or path[-1] == "command"
 
 
-@cache
-def statements(module: Module) -> int:
-    return sum(isinstance(node, ast.stmt) for node in ast.walk(module.tree))
-
-
 def late(root: Path) -> list[str]:
     """Imports inside functions of what is not heavy, or is imported at the top anyway."""
     weight, there, at_the_top = reached(root), modules(root), ways(root, "top")
@@ -227,7 +229,7 @@ def late(root: Path) -> list[str]:
         in_cli = _of_the_command_line(arrow.source)
         heavy = HEAVY_FOR_COMMANDS if in_cli else {*HEAVY, "dspy"}
         new = {arrow.target, *at_the_top[arrow.target]} - at_the_top[arrow.source]
-        own = sum(statements(there[path]) for path in new - {arrow.source})
+        own = sum(len(statements(there[path].tree)) for path in new - {arrow.source})
         brought = (weight[arrow.target] - weight[arrow.source]) & heavy
         if arrow.when == "function" and not brought and own < MANY:
             found.append(str(arrow))

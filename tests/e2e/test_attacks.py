@@ -278,7 +278,7 @@ def ctrl_c_awaits_what_was_sent(place: Place) -> None:
     process.start()
     wait_for_requests(place.server, 10)
     os.kill(process.pid, signal.SIGINT)
-    process.join(30)
+    process.join(120)
     sent = place.calls
     assert totals(place.folder / "run").calls == sent
     assert lost_in(place.folder / "run").calls == 0

@@ -229,9 +229,7 @@ def written(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_take_a_seat_is_said_in_one_sentence(role: Any, words: str) -> None:
-    with pytest.raises(fm.UserError, match=words) as caught:
-        fm.Deliberation({"mine": role})
-    assert "\n" not in str(caught.value)
+    refused(words, fm.Deliberation, {"mine": role})
 
 
 TWO_EVALUATORS = {"evaluator": fm.Role(Lawyer, repeats=2)}

@@ -90,7 +90,7 @@ def test_an_interrupted_baseline_goes_on(two: tuple[str, str], scripted: Scripte
     process = Child(command, *words)
     wait_for_requests(scripted, before + 8 + 4)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "the same command resumes it" in stderr
     scripted.delay = 0

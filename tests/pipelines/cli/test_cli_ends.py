@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, number
         process = Child(command, "evaluate", "single:simple", "--data", source, *lm(server), *words)
         wait_for_requests(server, 6)
         process.send_signal(number)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=120)
         assert process.returncode == 130
         done = len(rows_of(tmp_path / "out"))
         counts = json.loads((tmp_path / "out" / "summary.json").read_text())["counts"]

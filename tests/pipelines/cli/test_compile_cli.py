@@ -59,7 +59,7 @@ def test_ctrl_c_keeps_what_was_found(scripted: Any, files: list[str]) -> None:
     process = Child(command, *words, "--concurrency", 4)
     wait_for_requests(scripted, 30)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "interrupted" in err
     assert json.loads(out)["stopped"] == "interrupted"

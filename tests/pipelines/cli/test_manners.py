@@ -29,8 +29,10 @@ def test_commands_and_options_are_completed() -> None:
     assert "--concurrency" in completed("folkmoot evaluate --con")
 
 
-def piped(words: list[Any], text: str) -> Any:
-    return CliRunner().invoke(cli.app, [str(word) for word in words], input=text)
+def piped(words: list[Any], text: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(cli.app, [str(word) for word in words], input=text)
+    assert done.exit_code == code, done.output
+    return done
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -42,7 +44,6 @@ def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: 
         text = "id,question,answer\n" + "".join(",".join(row.values()) + "\n" for row in rows)
     words = ["evaluate", "single:simple", "--data", "-", *lm(scripted), "--no-track", "--json"]
     done = piped(words, text)
-    assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["counts"]["rows"] == 3
     calls = len(scripted.bodies)
@@ -54,8 +55,7 @@ def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: 
 
 def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: json.dumps({"answer": "a flask"})
-    done = piped(["ask", "single:simple", "-", *lm(scripted), "-q"], "What holds soup?\n")
-    assert done.exit_code == 0, done.output
+    piped(["ask", "single:simple", "-", *lm(scripted), "-q"], "What holds soup?\n")
     assert "What holds soup?" in scripted.bodies[-1]["messages"][-1]["content"]
 
 
@@ -71,8 +71,7 @@ READ_TWICE = ["compile", "single:cot", "--train", "-", "--validation", "-"]
     ],
 )
 def test_an_unreadable_pipe_is_one_line(words: list[str], text: str, told: str) -> None:
-    done = piped(words, text)
-    assert done.exit_code == 2
+    done = piped(words, text, code=2)
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
 

@@ -81,7 +81,7 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(scripted, tmp_path, mon
     running = Child(command, *given)
     wait_for_requests(scripted, 5)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    _, told = running.communicate(timeout=120)
     assert running.returncode == 130, told
     assert "interrupted: finished work is kept" in told
     scripted.delay = 0.0

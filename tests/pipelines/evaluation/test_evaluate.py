@@ -404,7 +404,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
         assert killed > deaths / 2
         process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
         process.start()
-        process.join(60)
+        process.join(120)
         assert process.exitcode == 0
         assert same_but_time(rows_of(tmp_path / "b")) == same_but_time(rows_of(tmp_path / "a"))
         assert set(server.arrived()) == set(needed)

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import write
+from cli_helpers import folkmoot, write
 from outcome_tables import embed_words
 from refusals import refused
-from typer.testing import CliRunner
 
 import folkmoot as fm
-from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.runs.outcomes import read_outcomes
 
 SAVED = Path(__file__).parents[2] / "saved" / "logs"
@@ -126,9 +124,8 @@ def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     comparison = fm.compare(found.runs["most"], found.runs["odd"])
     assert comparison.runs[0].usage["prompt_tokens"] is None
     assert comparison.runs[0].seconds is None
-    words = ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")]
-    result = CliRunner().invoke(app, words)
-    assert (result.exit_code, "the cheapest in calls" in result.output) == (0, True)
+    result = folkmoot("compare", tmp_path / "out/most", tmp_path / "out/odd", code=0)
+    assert "the cheapest in calls" in result.output
     report = fm.report([found.folder / name for name in ("most", "odd", "even")], tracking=False)
     assert "unknown" in report.path.read_text()
     by_folders = read_outcomes([found.folder / name for name in ("odd", "even", "most")])
@@ -389,8 +386,8 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     assert fm.compare(folder, panel=0).panel is None
     page = fm.report(folder, out=tmp_path / "page.html").path.read_text()
     assert "A majority vote of up to 5 runs beats the best run alone" in page
-    shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
-    assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True)
+    shown = folkmoot("compare", folder, "--panel", 3, code=0)
+    assert "A majority vote of up to 3 runs" in shown.output
 
 
 def inspect(path: Path, *samples: dict[str, Any], **about: Any) -> Path:

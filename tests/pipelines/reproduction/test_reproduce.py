@@ -232,8 +232,8 @@ def acting(body: dict[str, Any]) -> str:
     return json.dumps(told)
 
 
-def reproduce(server: ScriptedServer, spec: str, *words: Any) -> Any:
-    return folkmoot("reproduce", spec, *lm(server), "--no-track", *words)
+def reproduce(server: ScriptedServer, spec: str, *words: Any, code: int | None = None) -> Any:
+    return folkmoot("reproduce", spec, *lm(server), "--no-track", *words, code=code)
 
 
 SINGLE = "agents-of-commonsense/table-1"
@@ -248,8 +248,7 @@ SMALLEST += ["causalgpt-caco-cot/table-3/gpt-3.5-turbo.full"]
 def test_the_smallest_row_of_each_paper_runs(spec, home, scripted):
     scripted.reply = acting
     words = ["--environment", "corpus:documents.jsonl"] if "bold-cautious" in spec else []
-    done = reproduce(scripted, spec, "--limit", 2, "--out", "out", "--json", *words)
-    assert done.exit_code == 0, done.stderr
+    done = reproduce(scripted, spec, "--limit", 2, "--out", "out", "--json", *words, code=0)
     found = json.loads(done.stdout)
     row = select(spec)[1][0]
     assert [line["figure"] for line in found["rows"]] == list(row.published)
@@ -276,8 +275,7 @@ def failing(body: dict[str, Any]) -> Any:
 def test_failures_are_counted_and_no_measurements(home: Path, scripted: ScriptedServer) -> None:
     scripted.reply = failing
     words = ["--out", "out"]
-    done = reproduce(scripted, TWO_ROWS, *words, "--json")
-    assert done.exit_code == 1
+    done = reproduce(scripted, TWO_ROWS, *words, "--json", code=1)
     last = done.stderr.splitlines()[-1]
     assert "table-1/mistral-7b.simple: every question failed, because" in last
     assert "too hot" in last
@@ -298,8 +296,7 @@ def test_failures_are_counted_and_no_measurements(home: Path, scripted: Scripted
     assert "1 errors, 1 unreadable, 1 truncated" in shown.stdout
     assert "mistral-7b.cot: more than 2% of the questions failed" in shown.stdout
     scripted.reply = first_option
-    again = reproduce(scripted, TWO_ROWS, *words, "--retry-errors", "--json")
-    assert again.exit_code == 0
+    again = reproduce(scripted, TWO_ROWS, *words, "--retry-errors", "--json", code=0)
     found = json.loads(again.stdout)
     assert [(row["counts"]["errors"], row["why"]) for row in found["rows"]] == [(0, None)] * 2
 
@@ -377,8 +374,7 @@ def test_a_networks_consensus_stands_against_one_lms_accuracy(tmp_path: Path) ->
 
 def test_a_table_says_what_its_rows_differ_by(home: Path, scripted: ScriptedServer) -> None:
     spec = "agents-of-commonsense/table-2/*_gpt"
-    done = reproduce(scripted, spec, "--limit", 4, "--out", "out")
-    assert done.exit_code == 0, done.output
+    done = reproduce(scripted, spec, "--limit", 4, "--out", "out", code=0)
     shown = " ".join(done.stdout.split())
     assert "EX2_gpt less EX1_gpt, accuracy: published +1.7, measured 0.0 [" in shown
     assert "EX2_gemini" not in shown
@@ -417,8 +413,7 @@ def test_a_network_is_trained_and_tested(home, scripted, monkeypatch):
     # 2 questions to train on, at most once in seven ways, 2 to test; 10 agents of 1 to 10 samples.
     assert told["steps"][0]["training"]["most_calls"] == 2 * 7 * 10 * 10
     assert told["steps"][0]["test"]["calls"] == [2 * 10, 2 * 10 * 10]
-    done = reproduce(scripted, spec, *words)
-    assert done.exit_code == 0, done.stderr
+    done = reproduce(scripted, spec, *words, code=0)
     first = json.loads(done.stdout)
     figures = ["individual", "consensus", "improvement"]
     assert {line["figure"]: line["n"] for line in first["rows"]} == dict.fromkeys(figures, 2)
@@ -449,8 +444,7 @@ def test_groups_are_measured_apart(home: Path, scripted: ScriptedServer) -> None
 
 def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: ScriptedServer) -> None:
     words = ["--limit", 3, "--out", "out", "--dry-run", "--price", "openai/scripted=1,2"]
-    done = reproduce(scripted, "agents-of-commonsense/table-2", *words, "--json")
-    assert done.exit_code == 0
+    done = reproduce(scripted, "agents-of-commonsense/table-2", *words, "--json", code=0)
     told = json.loads(done.stdout)
     calls = [run["plan"]["calls"] for run in told["steps"]]
     assert calls == [[6, 18], [6, 18], [6, 21], [6, 21]]
@@ -477,8 +471,7 @@ def test_the_dry_run_needs_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServer) -> None:
     words = ["--limit", 4, "--out", "out", "--concurrency", 1, "--json"]
-    done = reproduce(scripted, TWO_ROWS, *words, "--budget", "6 calls")
-    assert done.exit_code == 1
+    done = reproduce(scripted, TWO_ROWS, *words, "--budget", "6 calls", code=1)
     assert len(scripted.bodies) == 6
     found = json.loads(done.stdout)
     assert "6" in found["stopped"]
@@ -503,8 +496,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(home, scripted, monkeypatch):
         return true(plan)
 
     monkeypatch.setattr(module, "carry_out", interrupted)
-    done = reproduce(scripted, TWO_ROWS, *words)
-    assert done.exit_code == 130
+    done = reproduce(scripted, TWO_ROWS, *words, code=130)
     assert "the same command resumes it" in done.stderr
     lines = [(line["n"], line["why"]) for line in json.loads(done.stdout)["rows"]]
     assert lines == [(2, None), (None, "not run")]

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from cli_helpers import free_port
+from cli_helpers import folkmoot, free_port
 from faulty_proxy import Fault, FaultyProxy
 from mlflow import MlflowClient
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -23,11 +23,9 @@ from mortal import Forked, questions
 from planted import compiled, of_demos
 from stores import new_store
 from tuned import killed_at
-from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.base.run_files import BOOKS
-from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.testing.server import first_option
 from folkmoot.pipelines.tracking import live as running
@@ -137,7 +135,7 @@ def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyPro
 
 
 def pushed() -> tuple[int, list[dict[str, Any]]]:
-    told = CliRunner().invoke(app, ["push", "--json"])
+    told = folkmoot("push", "--json")
     return told.exit_code, json.loads(told.stdout)["runs"]
 
 
@@ -268,17 +266,12 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(back, scripted, tmp_pa
     store = json.loads((out / BOOKS / CURSOR).read_text())["store"]
     assert waiting(store) == waiting() == [out]
     assert waiting("sqlite:////elsewhere/mlflow.db") == []
-    runner = CliRunner()
-    told = runner.invoke(app, ["push", "--json"])
-    assert told.exit_code == 1
-    assert json.loads(told.stdout)["ok"] is False
+    assert json.loads(folkmoot("push", "--json", code=1).stdout)["ok"] is False
     back()
-    told = runner.invoke(app, ["push", "--json"])
-    assert told.exit_code == 0, told.stderr
-    assert json.loads(told.stdout)["runs"] == [{"folder": str(out), "missing": [], "problem": None}]
+    assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
     check_complete(out, 6, traces=6)
     assert waiting() == []
-    assert "nothing waits" in runner.invoke(app, ["push"]).stderr
+    assert "nothing waits" in folkmoot("push").stderr
 
 
 @pytest.mark.nightly
