@@ -307,7 +307,7 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
 
     class Waits(Constant):
         async def solve(self, task: Task) -> Any:
-            await asyncio.to_thread(go.wait, 10)
+            await asyncio.to_thread(go.wait, 120)
             return await super().solve(task)
 
     first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(), out=tmp_path))
@@ -315,7 +315,7 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
     wait_until((tmp_path / "run.json").exists)
     refused("another process is writing", run, scripted, questions(3), Constant(), out=tmp_path)
     go.set()
-    first.join(10)
+    first.join(120)
     assert [row["id"] for row in rows_of(tmp_path)] == ["q0", "q1", "q2"]
     run(scripted, questions(3), Constant(), out=tmp_path)
 

@@ -427,7 +427,7 @@ class Waiting(dspy.BaseLM):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__("waiting")
-        self.together = threading.Barrier(4, timeout=20)
+        self.together = threading.Barrier(4, timeout=120)
 
     def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
         self.together.wait()

@@ -4,14 +4,14 @@ import importlib.util
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acting import REPAIRED, add_task, no_bwrap
-from children import BARE
+from children import BARE, wait_until
 from cli_helpers import closed_port
 from completions import completion
 
@@ -277,10 +277,3 @@ def upper(server: socket.socket) -> None:
     near, _ = server.accept()
     with near:
         near.sendall(near.recv(100).upper())
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -147,7 +147,7 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(client, lm, scripted, mo
     monkeypatch.setattr(running.Tracking, "show", show)
 
     def slow(body: Any) -> Any:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while not seen and time.monotonic() < until:
             seen.extend(run.info.status for run in client.search_runs(["1"]))
         return answer(body)
