@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from by_day import some_by_day
 from cli_helpers import folkmoot, isolate
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.pipelines.programs.resolve import program_of
@@ -49,8 +50,7 @@ READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
 def test_odd_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
     isolate(tmp_path, monkeypatch)
     for address in ODD:
-        with pytest.raises(fm.UserError, match=r"address|not a URL|SQLAlchemy URL"):
-            READERS[reader](address, monkeypatch)
+        refused(r"address|not a URL|SQLAlchemy URL", READERS[reader], address, monkeypatch)
 
 
 @pytest.mark.nightly
@@ -76,9 +76,7 @@ def test_a_program_file_names_no_server(tmp_path: Path, monkeypatch: pytest.Monk
         "environment: wikipedia:evil.test": "an address other than Wikipedia's",
     }.items():
         path.write_text(f"program: single\nstrategy: simple\n{line}\n")
-        with pytest.raises(fm.UserError, match=why):
-            program_of(path)
+        refused(why, program_of, path)
         data = ("--train", "sample-choice", "--validation", "sample-choice")
-        done = folkmoot("tune", path, *data, "--dry-run", "--out", "study")
-        assert done.exit_code == 2
+        done = folkmoot("tune", path, *data, "--dry-run", "--out", "study", code=2)
         assert why in done.stderr

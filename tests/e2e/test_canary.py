@@ -80,11 +80,9 @@ class Place:
             self.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in said))
         held_out = (self.work / "validation.jsonl").read_text()
         self.write("data/commonsenseqa-validation.jsonl", held_out)
-        self.write(
-            "space.yaml",
-            "program: deliberation\nroles: [[intuitive, reasoner]]\nmax_rounds: {from: 1, to: 2}\n"
-            "tie_break: [strongest, judge]\nsampling: {temperature: null}\n",
-        )
+        talk = "program: deliberation\nroles: [[intuitive, reasoner]]\nmax_rounds: {from: 1, to: 2}"
+        how = "tie_break: [strongest, judge]\nsampling: {temperature: null}\n"
+        self.write("space.yaml", f"{talk}\n{how}")
 
     def write(self, name: str, text: str) -> None:
         (self.work / name).write_text(text)
@@ -139,9 +137,8 @@ def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
         last = body["messages"][-1]["content"]
         if "broken number" in last:
             return 503, {"X-Heard": heard}, error
-        said = (
-            inner(body) if is_proposal(body) or "Which colour has" in last else first_option(body)
-        )
+        inside = is_proposal(body) or "Which colour has" in last
+        said = inner(body) if inside else first_option(body)
         return said.replace("because", f"because of {heard}").replace("Think", f"Think of {heard}")
 
     return reply
@@ -152,14 +149,10 @@ def lm(server: ScriptedServer, model: str = "scripted", user: str = "") -> list[
 
 
 def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
-    hidden = {
-        "plain": f"key={KEY}".encode(),
-        "address": f"http://me:{IN_URL}@host".encode(),
-        "header0": base64.b64encode(f"m:{PASSWORD}".encode()),
-        "header1": base64.b64encode(f"me:{PASSWORD}".encode()),
-        "header2": base64.b64encode(f"you:{PASSWORD}".encode()),
-        "packed.gz": gzip.compress(KEY.encode()),
-    }
+    hidden = {"plain": f"key={KEY}".encode(), "address": f"http://me:{IN_URL}@host".encode()}
+    for user in ("m", "me", "you"):
+        hidden[f"header of {user}"] = base64.b64encode(f"{user}:{PASSWORD}".encode())
+    hidden["packed.gz"] = gzip.compress(KEY.encode())
     for name, content in hidden.items():
         (tmp_path / name).write_bytes(content)
     with zipfile.ZipFile(tmp_path / "packed.zip", "w", zipfile.ZIP_DEFLATED) as packed:
@@ -189,28 +182,24 @@ def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: Scrip
     talk = ["evaluate", "deliberation:intuitive,reasoner:judge", "--data", "questions.jsonl"]
     tune = ["tune", "space.yaml", *FILES, "--trials", "2", "--out", "runs/tuned"]
     study = f"sqlite:///file:study.db?uri=true&password={IN_URL}"
-    place.run(
-        [
-            [*talk, *asked, "--traces", "1.0", "--record", "calls", "--out", "runs/talk"],
-            [*one, *asked, "--out", "runs/one", "--json"],
-            ["compile", "single:simple", *FILES, *asked, "--optimizer", "copro", "--out",
-             "runs/compiled"],
-            [*tune, *asked, "--storage", study],
-            [
-                "train", "network", "--train", "train.jsonl", "--test", "validation.jsonl", *asked,
-                "--set", "agents=2", "--set", "strategies=[zero_shot, cot]", "--set", "epochs=1",
-                "--out", "runs/network",
-            ],
-            ["reproduce", "agents-of-commonsense/table-1/mistral-7b.cot", *asked, "--out",
-             "runs/again"],
-            ["report", "runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out",
-             "report.html"],
-            [*one, *refused],
-            ["ask", "single:cot", "Is it so?", "--choice", "yes", "--choice", "no", *refused],
-            ["doctor", *asked],
-        ],
-        OPENAI_API_KEY=KEY,
-    )  # fmt: skip
+    train = ["train", "network", "--train", "train.jsonl", "--test", "validation.jsonl", *asked]
+    train += ["--set", "agents=2", "--set", "strategies=[zero_shot, cot]", "--set", "epochs=1"]
+    compiled = ["compile", "single:simple", *FILES, *asked, "--optimizer", "copro"]
+    row = "agents-of-commonsense/table-1/mistral-7b.cot"
+    reported = ["runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out", "report.html"]
+    commands = [
+        [*talk, *asked, "--traces", "1.0", "--record", "calls", "--out", "runs/talk"],
+        [*one, *asked, "--out", "runs/one", "--json"],
+        [*compiled, "--out", "runs/compiled"],
+        [*tune, *asked, "--storage", study],
+        [*train, "--out", "runs/network"],
+        ["reproduce", row, *asked, "--out", "runs/again"],
+        ["report", *reported],
+        [*one, *refused],
+        ["ask", "single:cot", "Is it so?", "--choice", "yes", "--choice", "no", *refused],
+        ["doctor", *asked],
+    ]
+    place.run(commands, OPENAI_API_KEY=KEY)
     assert place.codes == [0] * 7 + [2, 2, 0]
     assert leaks(place.root) == []
     check_that_all_was_written(place)
@@ -254,9 +243,7 @@ def repeating_store() -> Iterator[Server]:
 
 
 @pytest.mark.nightly
-def test_passwords_in_addresses_leave_no_trace(
-    place: Place, scripted: ScriptedServer, repeating_store: Server
-) -> None:
+def test_passwords_in_addresses_leave_no_trace(place, scripted, repeating_store):
     """Passwords in the addresses of LMs, of the tracking store and of storages, and in a query."""
     scripted.reply = repeating(scripted)
     user = f"me:{IN_URL}@"

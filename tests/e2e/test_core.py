@@ -14,7 +14,6 @@ from cli_helpers import SPEC, isolate, lm, question, write
 from packaging.requirements import Requirement
 
 import folkmoot as fm
-from folkmoot.pipelines.testing.server import ScriptedServer
 
 ROOT = Path(fm.__file__).parent
 CHILD = ROOT / "tests" / "support" / "core_child.py"
@@ -32,8 +31,8 @@ def test_the_core_has_no_package_of_an_extra_and_no_extra_has_parts_of_weights()
 
 @pytest.mark.nightly
 def test_the_core_runs_without_extras_and_what_needs_one_says_which(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scripted, tmp_path, monkeypatch
+):
     isolate(tmp_path, monkeypatch)
     rows = [question(number, answer="ABC"[number % 3]) for number in range(44)]
     write(tmp_path / "train.jsonl", *rows[:22])
@@ -42,9 +41,8 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "state.json").write_text("{}")
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
-    fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), np.float32)).save(
-        tmp_path / "trained"
-    )
+    network = fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), "f4"))
+    network.save(tmp_path / "trained")
     asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
     works = [
         ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "one", *asked],
@@ -78,9 +76,7 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
 
 
 @pytest.mark.nightly
-def test_the_core_runs_without_the_attached_rooms(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_core_runs_without_the_attached_rooms(scripted, tmp_path, monkeypatch):
     """Programs, contests and pages need none of them; their commands are left out, and said."""
     isolate(tmp_path, monkeypatch)
     rows = [question(number, answer="ABC"[number % 3]) for number in range(24)]

@@ -88,10 +88,8 @@ async def stand_in(_: LocalEndpoint, payload: Mapping[str, Any]) -> Reply:
     """A reply in the embedded LM's form: the first option of a choice, some words elsewhere."""
     simple = {"boolean": "yes", "number": "1", "action": "Finish[bank]"}
     fields = payload.get("fields") or [{"name": "text", "type": "text"}]
-    said = [
-        simple.get(field["type"]) or field.get("options", ["because it fits"])[0]
-        for field in fields
-    ]
+    fits = ["because it fits"]
+    said = [simple.get(each["type"]) or each.get("options", fits)[0] for each in fields]
     labels = ["", *(f"\n{field['name'].capitalize()}:" for field in fields[1:])]
     text = "".join(f"{label} {value}" for label, value in zip(labels, said, strict=True))
     words = sum(len(message["content"].split()) for message in payload["messages"])
@@ -112,10 +110,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def rows_of(name: str, count: int) -> list[dict[str, Any]]:
     fixed = {"choices": {"A": "bank", "B": "mall"}, "answer": "A"}
-    return [
-        {"id": f"{name}{i}", "question": f"Where is {name} {i} kept?", **fixed}
-        for i in range(count)
-    ]
+    asked = {f"{name}{i}": f"Where is {name} {i} kept?" for i in range(count)}
+    return [{"id": id, "question": text, **fixed} for id, text in asked.items()]
 
 
 @pytest.fixture
@@ -156,9 +152,7 @@ def test_python_snippets_run(page: str, code: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(("page", "lines"), [each for each in commands() if each[0] in READ_FIRST])
-def test_commands_run(
-    page: str, lines: list[str], folder: Path, scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_run(page, lines, folder, scripted, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -220,11 +214,11 @@ def test_the_intervals_of_the_readme_are_those_of_the_atlases() -> None:
         assert in_acts or f"{value} ({low} to {high})" in answers
 
 
+TESTED = [page for page, of in files().items() if any("def test_" in code for code in of.values())]
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "page",
-    [page for page, of in files().items() if any("def test_" in code for code in of.values())],
-)
+@pytest.mark.parametrize("page", TESTED)
 def test_files_of_a_page_pass_their_tests(page: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
     inner = "import os, pytest, sys; os.chdir(sys.argv[1]); sys.exit(pytest.main(sys.argv[2:]))"

@@ -113,9 +113,7 @@ def test_the_notebooks_of_the_docs_are_their_sources_executed(notebooks: Any) ->
     importlib.util.find_spec("xllamacpp") is None, reason="the extra `local` is missing"
 )
 @pytest.mark.parametrize("name", ["first_contest", "compile_and_tune"])
-def test_a_notebook_of_the_docs_runs(
-    name: str, notebooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notebook_of_the_docs_runs(name, notebooks, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     made = notebooks.notebook(ROOT / f"docs/notebooks/{name}.py")

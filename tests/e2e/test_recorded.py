@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from acting import no_bwrap
-from by_day import some_by_day
+from by_day import some_by_day, these_by_day
 from cli_helpers import folkmoot, isolate
 from recorded import ARCHIVES, unpack
 
@@ -19,6 +19,8 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
+SHIPPED = [name for name in NAMES if not name.startswith(UNSHIPPED)]
+OTHERS = [name for name in NAMES if name.startswith(UNSHIPPED)]
 BY_DAY = {"csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
 BY_DAY |= {"scienceqa-cot", "humaneval-reviewed"}
 """One of each kind of program; the others, and networks, are replayed at night."""
@@ -76,8 +78,7 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     """The rows of a contest, after it was asked once more and they were found to be the same."""
     program, run = asked(folder / name)
     words = ("--lm", f"replay/{run}", "--no-track", "--yes", "--out", "again")
-    done = folkmoot("evaluate", *program, *data, *words)
-    assert done.exit_code == 0, done.output
+    folkmoot("evaluate", *program, *data, *words, code=0)
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
     # Some records lack what a reply that is cut off leads to today: it is kept, and if its answer
@@ -92,14 +93,7 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     return known
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly)
-        for name in NAMES
-        if not name.startswith(UNSHIPPED)
-    ],
-)
+@pytest.mark.parametrize("name", these_by_day(SHIPPED, BY_DAY))
 def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
     replayed(name, folder, "--data", folder / name / "questions.jsonl", "--seed", 1)
 
@@ -107,8 +101,7 @@ def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) 
 @pytest.mark.parametrize("name", some_by_day(TRIES))
 def test_a_recorded_try_is_compared_without_a_call(name: str, folder: Path) -> None:
     """A contest held today would ask its fair opponent in another way than those recorded."""
-    done = folkmoot("compare", folder / name, "--json")
-    assert done.exit_code == 0, done.output
+    done = folkmoot("compare", folder / name, "--json", code=0)
     runs = {run["name"]: run for run in json.loads(done.stdout)["runs"]}
     recorded = json.loads((folder / name / "contest.json").read_text())["result"]
     asked = [standing for standing in recorded["standings"] if standing["state"] != "free"]
@@ -118,17 +111,10 @@ def test_a_recorded_try_is_compared_without_a_call(name: str, folder: Path) -> N
     assert folkmoot("report", folder / name, "--out", "page.html", "--no-track").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly)
-        for name in NAMES
-        if name.startswith(UNSHIPPED)
-    ],
-)
+@pytest.mark.parametrize("name", these_by_day(OTHERS, BY_DAY))
 def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
-    name: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, data_dir, folder, monkeypatch
+):
     monkeypatch.setenv("FOLKMOOT_DATA", str(data_dir))  # the fixture `folder` has unset it
     drawn = json.loads((folder / name / "run.json").read_text())["settings"]
     data: list[Any] = []
@@ -163,8 +149,7 @@ def test_the_page_shows_scripts_output(folder: Path, capsys: pytest.CaptureFixtu
 def test_the_page_shows_what_its_commands_print(commands: str, shown: str, folder: Path) -> None:
     said = ""
     for line in commands.splitlines():
-        done = folkmoot(*line.removeprefix("$ folkmoot ").split())
-        assert done.exit_code == 0, done.output
+        done = folkmoot(*line.removeprefix("$ folkmoot ").split(), code=0)
         said += done.stdout
     printed = iter([line.rstrip() for line in said.splitlines()])
     missing = [line for line in shown.splitlines() if line != "…" and line not in printed]

@@ -1,9 +1,5 @@
 """Mistakes that left users stuck: each is one sentence that shows the right form."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import folkmoot as fm
@@ -32,9 +28,7 @@ LMS = ["openai/gpt-4o-mini", "openai/gpt-4o"]
         ),
     ],
 )
-def test_a_mistake_is_one_sentence(
-    mistake: Callable[[], Any], words: str, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_a_mistake_is_one_sentence(mistake, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(fm.UserError, match=words) as caught:
         mistake()

@@ -32,13 +32,10 @@ needs_bwrap = pytest.mark.skipif(bool(no_bwrap()), reason=no_bwrap() or "there i
 
 
 def add_task(id: str = "add") -> fm.Question:
-    return fm.Question(
-        id=id,
-        question="Repair add.py: it subtracts.",
-        kind="task",
-        files={"add.py": "def add(a, b):\n    return a - b\n", "README": "Sums.\n"},
-        tests={"test_add.py": "from add import add\n\ndef test():\n    assert add(2, 3) == 5\n"},
-    )
+    files = {"add.py": "def add(a, b):\n    return a - b\n", "README": "Sums.\n"}
+    tests = {"test_add.py": "from add import add\n\ndef test():\n    assert add(2, 3) == 5\n"}
+    asked = "Repair add.py: it subtracts."
+    return fm.Question(id=id, question=asked, kind="task", files=files, tests=tests)
 
 
 REPAIRED = "def add(a, b):\n    return a + b\n"

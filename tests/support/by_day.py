@@ -1,6 +1,6 @@
 """Long tables of cases: by day a part of them, at night all."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
@@ -14,3 +14,9 @@ def some_by_day(cases: Iterable[Any], every: int = 2) -> list[Any]:
         marks = pytest.mark.nightly if place % every else ()
         marked.append(pytest.param(*values, marks=marks))
     return marked
+
+
+def these_by_day(names: Iterable[str], by_day: Container[str]) -> list[Any]:
+    """The names, of which by day only these are tried."""
+    night = pytest.mark.nightly
+    return [pytest.param(name, marks=() if name in by_day else night) for name in names]

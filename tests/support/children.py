@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,20 @@ class Child:
     def said(self, name: str) -> str:
         """What it has printed so far: its "out" or "err"."""
         return Path(self._folder, name).read_text()
+
+
+def wait_until(true: Callable[[], object], why: Callable[[], object] = str) -> None:
+    """An error, with what `why` gives, where it is not so after two minutes."""
+    end = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < end, why()
+        time.sleep(0.002)
+
+
+def wait_for_requests(server: Any, count: int, alive: Callable[[], bool] = lambda: True) -> None:
+    """Until the scripted server has had so many requests, or who sends them is not alive."""
+    had = server.requests
+    wait_until(lambda: len(had) >= count or not alive(), lambda: f"{len(had)} of {count} came")
 
 
 def run(

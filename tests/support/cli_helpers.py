@@ -1,9 +1,11 @@
 """What tests of the command line share: running it, here or as a child, and questions."""
 
+import itertools
 import json
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,11 @@ def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "0")
 
 
-def folkmoot(*words: Any) -> Any:
-    return CliRunner().invoke(cli.app, [str(word) for word in words])
+def folkmoot(*words: Any, code: int | None = None) -> Any:
+    """What the command line does with these words; the code that it ends with may be given."""
+    done = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert code in (None, done.exit_code), done.output
+    return done
 
 
 def child(*words: Any) -> list[str]:
@@ -39,14 +44,18 @@ def child(*words: Any) -> list[str]:
     return [sys.executable, "-c", start, *map(str, words)]
 
 
-def free_port() -> int:
-    """A port for a server that starts at once; where nobody may answer, take `closed_port`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
+# Each process has some of its own, below those that the system gives to whoever asks for any.
+_PORTS = itertools.count(20_000 + 31 * os.getpid() % 12_000)
 _HELD: list[socket.socket] = []
+
+
+def free_port() -> int:
+    """A port for a server to come; where nobody may answer, take `closed_port`."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            break
+    return port
 
 
 def closed_port() -> int:
@@ -62,9 +71,9 @@ def lm(server: ScriptedServer) -> list[str]:
 
 
 def evaluate(
-    server: ScriptedServer, source: Any, *words: Any, program: str = "single:simple"
+    server: ScriptedServer, source: Any, *words: Any, program: str = "single:simple", **how: Any
 ) -> Any:
-    return folkmoot("evaluate", program, "--data", source, *lm(server), "--no-track", *words)
+    return folkmoot("evaluate", program, "--data", source, *lm(server), "--no-track", *words, **how)
 
 
 def question(number: int, **fields: Any) -> dict[str, Any]:

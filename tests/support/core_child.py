@@ -7,8 +7,6 @@ from typing import Any
 BLOCKED = {"torch", "torch_geometric", "sentence_transformers", "transformers", "safetensors"}
 BLOCKED |= {"networkx", "xllamacpp", "psutil", "datasets", "openpyxl", "zipfile_zstd"}
 BLOCKED |= {"psycopg", "grpc"}
-
-
 ROOMS = {f"folkmoot.{room}" for room in sys.argv[2:]}
 
 

@@ -3,55 +3,30 @@
 from collections.abc import Sequence
 from typing import Any
 
-Rounds = Sequence[Sequence[str | None]]
+Answer = str | None
 
 
 def result_row(
-    transcript: Sequence[Any],
-    answer: str | None,
-    decided_by: str = "consensus",
-    *,
-    gold: str = "A",
-    **fields: Any,
+    transcript: Sequence[Any], answer: Answer, decided_by: str = "consensus", **fields: Any
 ) -> dict[str, Any]:
     """A row of `results.jsonl` as an evaluation writes it; `fields` say what is otherwise."""
-    return {
-        "id": "q",
-        "kind": "choice",
-        "question": "Where?",
-        "choices": {"A": "bank", "B": "mall", "C": "river", "D": "park"},
-        "answer": answer,
-        "gold": gold,
-        "correct": answer == gold,
-        "em": None,
-        "f1": None,
-        "decided_by": decided_by,
-        "rounds": 1,
-        "consensus_round": None,
-        "transcript": list(transcript),
-        "usage": {"calls": 10, "prompt_tokens": 100, "completion_tokens": 20, "cost_usd": 0.0},
-        "seconds": 1.0,
-        "error": None,
-        "meta": {},
-        **fields,
-    }
+    row: dict[str, Any] = {"id": "q", "kind": "choice", "question": "Where?"}
+    row["choices"] = {"A": "bank", "B": "mall", "C": "river", "D": "park"}
+    row |= {"answer": answer, "gold": "A", "correct": answer == fields.get("gold", "A")}
+    row |= {"em": None, "f1": None, "decided_by": decided_by, "rounds": 1, "consensus_round": None}
+    row["transcript"] = list(transcript)
+    row["usage"] = {"calls": 10, "prompt_tokens": 100, "completion_tokens": 20, "cost_usd": 0.0}
+    return row | {"seconds": 1.0, "error": None, "meta": {}} | fields
 
 
-def row(
-    rounds: Rounds,
-    *,
-    roles: Sequence[str] = ("intuitive", "reasoner"),
-    judge: str | None = None,
-    **fields: Any,
-) -> dict[str, Any]:
+def row(rounds: Sequence[Sequence[Answer]], judge: Answer = None, **fields: Any) -> dict[str, Any]:
     """A result row of a dialogue: the answers of each round, in speaking order."""
-    last = rounds[-1]
+    last, roles = rounds[-1], fields.pop("roles", ("intuitive", "reasoner"))
     agreed = None not in last and len(set(last)) == 1
-    transcript = [
-        {"agent": role, "round": number, "answer": said, "text": "…"}
-        for number, answers in enumerate(rounds, start=1)
-        for role, said in zip(roles, answers, strict=True)
-    ]
+    transcript = []
+    for number, answers in enumerate(rounds, start=1):
+        for role, said in zip(roles, answers, strict=True):
+            transcript.append({"agent": role, "round": number, "answer": said, "text": "…"})
     if judge is not None:
         transcript.append({"agent": "judge", "round": len(rounds), "answer": judge, "text": "…"})
     answer = fields.pop("answer", last[0] if agreed else judge)

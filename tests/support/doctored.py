@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,19 @@ RAW = {"huge": "1" + "0" * 400, "infinite": "1e999", "nan": "NaN"}
 RAW |= {"surrogate": '"\\ud800"', "long": "9" * 5000}
 MARK = "@@raw@@"
 
-Doctor = Callable[[Path], None]
+Doctor = Callable[[Path], object]
 """Changes a file, or what stands in its place."""
 
 
 def whole_files() -> dict[str, Doctor]:
     """What can be wrong with any file."""
-    return {
-        "empty": lambda path: path.write_bytes(b"") and None,
-        "not JSON": lambda path: path.write_bytes(b"hello\n") and None,
-        "a list": lambda path: path.write_bytes(b"[]\n") and None,
-        "a text": lambda path: path.write_bytes(b'"x"\n') and None,
-        "null": lambda path: path.write_bytes(b"null\n") and None,
-        "deep": lambda path: path.write_bytes(b"[" * 100_000 + b"\n") and None,
-        "deep object": lambda path: path.write_bytes(b'{"a":' * 100_000 + b"\n") and None,
-        "not UTF-8": lambda path: path.write_bytes(b'{"id": "\xff\xfe"}\n') and None,
-        "zeros": lambda path: path.write_bytes(bytes(1000)) and None,
-        "torn": lambda path: path.write_bytes(path.read_bytes()[:-40]) and None,
-        "missing": lambda path: path.unlink(),
+    contents = {"empty": b"", "not JSON": b"hello\n", "a list": b"[]\n", "a text": b'"x"\n'}
+    contents |= {"null": b"null\n", "deep": b"[" * 100_000 + b"\n"}
+    contents |= {"deep object": b'{"a":' * 100_000 + b"\n", "not UTF-8": b'{"id": "\xff\xfe"}\n'}
+    contents["zeros"] = bytes(1000)
+    return {name: partial(Path.write_bytes, data=content) for name, content in contents.items()} | {
+        "torn": lambda path: path.write_bytes(path.read_bytes()[:-40]),
+        "missing": Path.unlink,
         "folder": _instead(Path.mkdir),
         "fifo": _instead(os.mkfifo),
         "device": _instead(lambda path: path.symlink_to("/dev/zero")),
@@ -40,9 +36,7 @@ def whole_files() -> dict[str, Doctor]:
     }
 
 
-def values(
-    first_line: bool, *, inner: tuple[str, ...] = ()
-) -> Callable[[Path], Iterator[tuple[str, Doctor]]]:
+def values(first_line: bool, inner: tuple[str, ...] = ()) -> Callable[[Path], Iterator[Any]]:
     """Every value of an object (a file's, its first line's, under `inner`), doctored or gone."""
 
     def doctors(path: Path) -> Iterator[tuple[str, Doctor]]:

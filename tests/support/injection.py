@@ -24,6 +24,7 @@ from folkmoot.pipelines.lms.named import lm as lm_named
 from folkmoot.pipelines.testing.replies import Body, filled, text_of, wrong
 from folkmoot.pipelines.testing.server import Reply, ScriptedServer
 
+Targets = Mapping[str, str]
 TARGET = "@TARGET@"
 """Stands in an attack for the answer that the attacker wants."""
 
@@ -83,19 +84,14 @@ def susceptibility(
         raise UserError(f"two attacks are called {name!r}: give each a name of its own")
     check_labelled(questions)
     if liar is None and not _reads(program_factory(), questions):
-        raise UserError(
-            "no text would be injected: give questions with a context, an environment, or a liar"
-        )
+        raise UserError("no text would be injected: give a context, an environment, or a liar")
     targets = {question.id: wrong(question) for question in questions}
 
     def answers(attack: Attack) -> dict[str, ResultRow]:
         with ScriptedServer(_lying(questions, targets, attack)) as server:
             program, asked = program_factory(), list(questions)
             if liar is None:
-                asked = [
-                    _poisoned(question, attack.aimed(targets[question.id]))
-                    for question in questions
-                ]
+                asked = [_poisoned(each, attack.aimed(targets[each.id])) for each in questions]
                 _poison_pages(program, attack, targets)
             else:
                 lying = lm_named("openai/liar", api_base=server.url, price=(0.0, 0.0))
@@ -104,28 +100,20 @@ def susceptibility(
             done = evaluate(program, asked, lm=lm, **given)
             return {row["id"]: row for row in done.rows}
 
-    before = answers(BENIGN)
-    pairs = {
-        attack.name: [(before[name], row, targets[name]) for name, row in answers(attack).items()]
-        for attack in attacks
-    }
-    return {
-        "questions": len(questions),
-        "benign": _share([bool(row["correct"]) for row in before.values() if not row["error"]]),
-        "attacks": {
-            attack.name: {"kind": attack.kind, **_compared(pairs[attack.name])}
-            for attack in attacks
-        },
-        "all": _compared([pair for each in pairs.values() for pair in each]),
-    }
+    before, by_attack, every = answers(BENIGN), {}, []
+    for attack in attacks:
+        pairs = [(before[name], row, targets[name]) for name, row in answers(attack).items()]
+        by_attack[attack.name] = {"kind": attack.kind, **_compared(pairs)}
+        every += pairs
+    benign = _share([bool(row["correct"]) for row in before.values() if not row["error"]])
+    found = {"questions": len(questions), "benign": benign}
+    return {**found, "attacks": by_attack, "all": _compared(every)}
 
 
 class _Poisoned(Environment):
     """Another environment's pages, each with the attack first, aimed at the question asked."""
 
-    def __init__(
-        self, environment: Environment, attack: Attack, targets: Mapping[str, str]
-    ) -> None:
+    def __init__(self, environment: Environment, attack: Attack, targets: Targets) -> None:
         self._environment, self._attack, self._targets = environment, attack, targets
         self.source = environment.source
 

@@ -188,9 +188,6 @@ def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
     return resident() - before
 
 
-# The wire
-
-
 def ten_calls_at_once(url: str, out: Path) -> None:
     """A run that has ten calls in flight."""
     lm = fm.lm("openai/x", api_base=url, price=(1e-6, 1e-6))

@@ -32,17 +32,11 @@ def planted(
         for agent in agents:
             for strategy, chances in CHANCES.items():
                 right = rng.random() < chances[group]
-                rows.append(
-                    {
-                        "question_id": f"{seed}-{i}",
-                        "question": f"{words} {seed}-{i}?",
-                        "group": group,
-                        "agent": agent if strategies else strategy,
-                        "strategy": strategy if strategies else None,
-                        "answer": "right" if right else rng.choice(["a", "b", "c", None]),
-                        "correct": right,
-                    }
-                )
+                answer = "right" if right else rng.choice(["a", "b", "c", None])
+                who = {"agent": agent if strategies else strategy}
+                who["strategy"] = strategy if strategies else None
+                asked = {"question_id": f"{seed}-{i}", "question": f"{words} {seed}-{i}?"}
+                rows.append({**asked, "group": group, **who, "answer": answer, "correct": right})
     return rows
 
 

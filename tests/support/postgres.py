@@ -4,7 +4,6 @@ import importlib.util
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cli_helpers import free_port
 
 PASSWORD = "s3cret-canary"
 
@@ -55,9 +55,7 @@ def server() -> Iterator[str]:
     reason = reason_to_skip()
     if reason:
         pytest.skip(reason)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     initdb, pg_ctl = tool("initdb"), tool("pg_ctl")
     assert initdb
     assert pg_ctl

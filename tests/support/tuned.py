@@ -15,13 +15,8 @@ import folkmoot as fm
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import wanted_fields
 
-ROLES = {
-    "explanation": "intuitive",
-    "reasoning": "reasoner",
-    "findings": "retriever",
-    "critique": "critic",
-    "summary": "judge",
-}
+ROLES = {"explanation": "intuitive", "reasoning": "reasoner", "findings": "retriever"}
+ROLES |= {"critique": "critic", "summary": "judge"}
 LABELS = "ABC"
 
 
@@ -78,13 +73,9 @@ def lm_at(url: str) -> Any:
     return fm.lm("openai/scripted", api_base=url)
 
 
-ORDERS = {
-    "program": "deliberation",
-    "roles": {"of": ["intuitive", "critic", "reasoner"], "least": 2, "most": 2},
-    "max_rounds": 1,
-    "tie_break": ["majority", "strongest"],
-    "sampling": {"temperature": [None, 0.7]},
-}
+ORDERS: dict[str, Any] = {"program": "deliberation", "max_rounds": 1}
+ORDERS["roles"] = {"of": ["intuitive", "critic", "reasoner"], "least": 2, "most": 2}
+ORDERS |= {"tie_break": ["majority", "strongest"], "sampling": {"temperature": [None, 0.7]}}
 
 
 def study_at(url: str, out: Path, **options: Any) -> Any:

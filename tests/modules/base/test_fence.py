@@ -58,13 +58,10 @@ def test_nothing_closes_or_opens_a_fence(text: str, label: str, max_chars: int) 
     assert weight(inside, LESS) < 3
 
 
-@given(
-    st.text(
-        alphabet=st.characters(
-            codec="ascii", exclude_characters="<>[]#", categories=["L", "N", "P"]
-        )
-    )
-)
+PROSE = st.characters(codec="ascii", exclude_characters="<>[]#", categories=["L", "N", "P"])
+
+
+@given(st.text(PROSE))
 def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
     lines = filter(None, ["<<<passage", text.strip(), ">>>"])
     assert fence(text, "passage", 10_000) == "\n".join(lines)
@@ -101,6 +98,6 @@ def test_every_control_surrogate_and_hidden_character_goes() -> None:
 
 @pytest.mark.parametrize("unit", ["> ", "[", "<a", "\u200b", "[[ ##", ">          "])
 def test_long_hostile_text_costs_linear_time(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     fence(unit * (500_000 // len(unit)), "label", 100)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

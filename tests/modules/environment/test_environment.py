@@ -53,14 +53,10 @@ def test_search_shows_five_sentences_and_lookup_walks_the_page(corpus: CorpusEnv
     async def work() -> None:
         session = corpus.open()
         page = await session.search("Ada Lovelace")
-        assert page == Observation(
-            "Ada Lovelace was a mathematician. She wrote about the Analytical Engine. Her notes "
-            "are known. "
-            "The engine was never built. Her father was Lord Byron.",
-            True,
-            "Ada Lovelace",
-            "corpus:ada",
-        )
+        notes = "She wrote about the Analytical Engine. Her notes are known."
+        text = f"Ada Lovelace was a mathematician. {notes} The engine was never built."
+        text += " Her father was Lord Byron."
+        assert page == Observation(text, True, "Ada Lovelace", "corpus:ada")
         shown = [(await session.lookup("ENGINE")).text for _ in range(4)]
         assert shown[0] == "(Result 1 / 2) She wrote about the Analytical Engine."
         assert shown[1] == "(Result 2 / 2) The engine was never built."
@@ -104,23 +100,14 @@ def test_a_missing_page_shows_close_titles_and_changes_nothing(corpus: CorpusEnv
     run(work())
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ("  ada \t LOVELACE\n", "Ada Lovelace"),
-        ("Ad\u200ba Love\u202elace", "Ada Lovelace"),
-        ("kiss and tell", "Kiss and Tell (1945 film)"),
-        ("Charles Babbage (engineer)", "Charles Babbage"),
-        ("Ed Wood", "Ed Wood"),
-        ("Mercury", None),
-        ("Kiss and Tell (song)", None),
-        ("E.T.", "E.T."),
-        ("e.t.", "e.t."),
-    ],
-)
-def test_titles_match_by_case_then_without_then_but_for_a_parenthetical(
-    corpus: CorpusEnvironment, asked: str, found: str | None
-) -> None:
+TITLES = {"  ada \t LOVELACE\n": "Ada Lovelace", "Ad\u200ba Love\u202elace": "Ada Lovelace"}
+TITLES |= {"kiss and tell": "Kiss and Tell (1945 film)", "Kiss and Tell (song)": None}
+TITLES |= {"Charles Babbage (engineer)": "Charles Babbage", "Ed Wood": "Ed Wood"}
+TITLES |= {"Mercury": None, "E.T.": "E.T.", "e.t.": "e.t."}
+
+
+@pytest.mark.parametrize(("asked", "found"), TITLES.items())
+def test_titles_match_by_case_then_without_then_but_for_a_parenthetical(corpus, asked, found):
     assert run(corpus.open().search(asked)).title == found
 
 
@@ -196,27 +183,18 @@ def test_sessions_never_share_a_page() -> None:
 
     for i, shown in enumerate(run(work())):
         name = f"N{i}"
-        assert shown == [
-            f"{name} begins. {name} goes on. {name} ends.",
-            f"(Result 1 / 1) {name} goes on.",
-            f"(Result 1 / 3) {name} begins.",
-            f"(Result 2 / 3) {name} goes on.",
-            f"(Result 3 / 3) {name} ends.",
-            f"(No more results: {name})",
-            f"(No page: ?{name}) Closest: {name}",
-        ]
+        page = [f"{name} begins.", f"{name} goes on.", f"{name} ends."]
+        found = [f"(Result {place} / 3) {text}" for place, text in enumerate(page, 1)]
+        assert shown[:2] == [" ".join(page), f"(Result 1 / 1) {page[1]}"]
+        assert shown[2:5] == found
+        assert shown[5:] == [f"(No more results: {name})", f"(No page: ?{name}) Closest: {name}"]
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("{broken", "JSON"),
-        ('{"title": "A"}', '"text"'),
-        ('{"title": " ", "text": "x"}', '"title"'),
-        ("\xff\xfe", "JSON"),
-        ("[" * 100_000, "JSON"),
-    ],
-)
+DAMAGED = [("{broken", "JSON"), ("\xff\xfe", "JSON"), ("[" * 100_000, "JSON")]
+DAMAGED += [('{"title": "A"}', '"text"'), ('{"title": " ", "text": "x"}', '"title"')]
+
+
+@pytest.mark.parametrize(("line", "says"), DAMAGED)
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_bad_line_is_named(tmp_path: Path, line: str, says: str, indexed: bool) -> None:
     path = tmp_path / "bad.jsonl"

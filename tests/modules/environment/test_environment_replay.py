@@ -3,26 +3,24 @@
 import asyncio
 import multiprocessing
 import os
-import time
 from asyncio import run
+from functools import partial
 from pathlib import Path
 
 import pytest
-from children import Child, code
+from children import Child, code, wait_until
 from mortal import largest_file
+from refusals import refused
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import Environment, Observation, Page
 from folkmoot.modules.environment.corpus import CorpusEnvironment
 from folkmoot.modules.environment.replay import RecordingEnvironment, ReplayEnvironment
 
+ENGINE = "He designed the analytical engine in England."
 DOCUMENTS = [
     {"id": "ada", "title": "Ada Lovelace", "text": "Ada was a mathematician. She met Babbage."},
-    {
-        "id": "babbage",
-        "title": "Charles Babbage",
-        "text": "He designed the analytical engine in England.",
-    },
+    {"id": "babbage", "title": "Charles Babbage", "text": ENGINE},
     {"id": "half", "title": "Half \ud83d", "text": "Half of a pair: \ud800."},
 ]
 
@@ -118,10 +116,8 @@ asyncio.run(work())
 def test_a_killed_process_loses_nothing_that_was_seen(record: Path) -> None:
     for _ in range(2):
         child = Child(code, CHILD, record)
-        end = time.monotonic() + 60
-        while child.said("out").count("\n") < 20:
-            assert time.monotonic() < end, child.said("err")
-            time.sleep(0.005)
+        told = partial(child.said, "out")
+        wait_until(lambda told=told: told().count("\n") >= 20, partial(child.said, "err"))
         child.kill()
         seen = [int(line) for line in child.communicate()[0].splitlines()]
         replay = ReplayEnvironment(record)
@@ -133,14 +129,11 @@ def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> Non
     with pytest.raises(UserError, match=r"none\.jsonl cannot be opened .*record one first"):
         ReplayEnvironment(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(UserError, match=r"empty\.jsonl is empty"):
-        ReplayEnvironment(tmp_path / "empty.jsonl")
-    with pytest.raises(UserError, match="cannot be opened"):
-        RecordingEnvironment(Counting(), tmp_path)
+    refused(r"empty\.jsonl is empty", ReplayEnvironment, tmp_path / "empty.jsonl")
+    refused("cannot be opened", RecordingEnvironment, Counting(), tmp_path)
     RecordingEnvironment(Counting(), tmp_path / "counting.jsonl")
     other = r"counting\.jsonl is the record of another environment \(counting\)"
-    with pytest.raises(UserError, match=other):
-        RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
+    refused(other, RecordingEnvironment, CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
 
 
 def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:

@@ -39,19 +39,16 @@ def test_what_is_unknown_is_neutral() -> None:
     assert tracker.scores(at(59))[1] == pytest.approx(0.6)
 
 
-def test_a_question_counts_only_for_what_was_tried_there() -> None:
-    tracker = StrategyTracker.empty(2, 2, SETTINGS)
-    tracker.update(at(10), 0, True)
-    tracker.update(at(-10), 1, False)
-    assert tracker.scores(at(0)) == pytest.approx([0.6, 0.4])
+ELSEWHERE = [(10, 0, True), (-10, 1, False)], [0.6, 0.4]
+MORE_THAN_TOP_K = [(10, 0, True), (-10, 0, True), (40, 0, False)], [0.6]
 
 
-def test_only_the_nearest_top_k_count() -> None:
-    tracker = StrategyTracker.empty(1, 2, SETTINGS)
-    tracker.update(at(10), 0, True)
-    tracker.update(at(-10), 0, True)
-    tracker.update(at(40), 0, False)
-    assert tracker.scores(at(0)) == pytest.approx([0.6])
+@pytest.mark.parametrize(("tried", "scores"), [ELSEWHERE, MORE_THAN_TOP_K])
+def test_the_nearest_count_for_what_was_tried_there(tried, scores):
+    tracker = StrategyTracker.empty(len(scores), 2, SETTINGS)
+    for degrees, strategy, right in tried:
+        tracker.update(at(degrees), strategy, right)
+    assert tracker.scores(at(0)) == pytest.approx(scores)
 
 
 def test_near_duplicates_share_one_entry() -> None:

@@ -10,6 +10,7 @@ from folkmoot.modules.protocols.team.actions import MAX_ARGUMENT_CHARS, Action, 
 
 NAMES = st.sampled_from(["search", "lookup", "finish"])
 PLAIN = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
+LONGEST = "x" * MAX_ARGUMENT_CHARS
 
 
 @pytest.mark.parametrize(
@@ -29,28 +30,22 @@ PLAIN = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
         ("Search[\u2028Nile\u200b]", ("search", "Nile")),
         ("**Search[Nile]**", ("search", "Nile")),
         ("1. Lookup[river]", ("lookup", "river")),
-        ("Finish[" + "x" * MAX_ARGUMENT_CHARS + "]", ("finish", "x" * MAX_ARGUMENT_CHARS)),
-        ("", None),
-        ("Search Nile", None),
-        ("Search[Nile", None),
-        ("Search[[Nile]", None),
-        ("Search[ \n ]", None),
-        ("Finish[\u200b]", None),
-        ("Search(Nile)", None),
-        ("Search［Nile］", None),
-        ("ſearch[Nile]", None),  # re.IGNORECASE would take these for Search, Finish and Lookup
-        ("fınish[Nile]", None),
-        ("loo\u212aup[x]", None),
-        ("Delete[Nile]", None),
-        ("Research[Nile]", None),
-        ("I will Search[Nile]", None),
-        ("Observation: Search[Nile]", None),
-        ("Action 1234: Search[Nile]", None),
-        ("Finish[" + "x" * (MAX_ARGUMENT_CHARS + 1) + "]", None),
+        (f"Finish[{LONGEST}]", ("finish", LONGEST)),
     ],
 )
-def test_what_is_an_action(text: str, action: tuple[str, str] | None) -> None:
+def test_what_is_an_action(text: str, action: tuple[str, str]) -> None:
     assert read_action(text) == action
+
+
+NO_ACTION = ["", "Search Nile", "Search[Nile", "Search[[Nile]", "Search[ \n ]", "Finish[\u200b]"]
+NO_ACTION += ["Search(Nile)", "Search［Nile］", "Delete[Nile]", "Research[Nile]"]
+NO_ACTION += ["I will Search[Nile]", "Observation: Search[Nile]", "Action 1234: Search[Nile]"]
+NO_ACTION += ["ſearch[Nile]", "fınish[Nile]", "loo\u212aup[x]"]  # re.IGNORECASE would take these
+
+
+@pytest.mark.parametrize("text", [*NO_ACTION, f"Finish[{LONGEST}x]"])
+def test_what_is_no_action(text: str) -> None:
+    assert read_action(text) is None
 
 
 @given(NAMES, PLAIN, st.text(max_size=50), st.sampled_from(["", "Action: ", "Action 7: ", "\n"]))
@@ -58,16 +53,12 @@ def test_the_first_action_counts(name: str, argument: str, rest: str, prefix: st
     assert read_action(f"{prefix}{name.title()}[{argument}]{rest}") == Action(name, argument)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "action" + " " * 200_000 + "x",
-        "Search" + " " * 500_000,
-        "Search" + "[" * 500_000,
-        "Action 1:" * 100_000,
-    ],
-)
+HUGE = ["action" + " " * 200_000 + "x", "Search" + " " * 500_000]
+HUGE += ["Search" + "[" * 500_000, "Action 1:" * 100_000]
+
+
+@pytest.mark.parametrize("text", HUGE)
 def test_a_huge_text_takes_no_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert read_action(text) is None
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 2

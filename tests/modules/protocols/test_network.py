@@ -81,9 +81,6 @@ def network(scripted: Any, state: NetworkState | None = None, **options: Any) ->
     return StrategyNetwork(state, embed, lms=lms, **options)
 
 
-# What it answers
-
-
 def test_agents_choose_ask_and_vote(scripted: Any) -> None:
     scripted.reply = saying("A", "B", "B")
     state = fresh()
@@ -149,9 +146,7 @@ def test_agents_with_one_lm_draw_samples_of_their_own(scripted: Any) -> None:
         ({"strategies": ("self_consistency",)}, None, {}, {0.8}),
     ],
 )
-def test_copies_of_one_lm_are_asked_above_temperature_0(
-    scripted: Any, settings: Any, sampling: Any, lm: dict[str, float], asked_at: set[float]
-) -> None:
+def test_copies_of_one_lm_are_asked_above_temperature_0(scripted, settings, sampling, lm, asked_at):
     scripted.reply = lambda body: saying("A")({**body, "model": "m0"})
     program = StrategyNetwork(fresh(**settings), embed, sampling=sampling)
     with fm_lm(scripted, **lm):
@@ -186,9 +181,6 @@ def test_agents_share_the_prompt_of_a_strategy_unless_they_have_an_lm_of_their_o
         StrategyNetwork.untrained(config, embed, own_prompts=[5])
 
 
-# What it chooses
-
-
 @pytest.mark.nightly
 def test_an_agent_that_stands_for_a_strategy_is_saved_as_that_agent(tmp_path: Path) -> None:
     own = {"cot": fm.SingleAgent("self_ask"), "simple": "zero_shot"}
@@ -221,9 +213,6 @@ def test_policies_see_questions_with_the_centre_taken_off() -> None:
     assert np.allclose(state.logits(VECTOR[None]), expected, atol=1e-7)
     vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
     assert np.allclose(state.centre, vectors.mean(axis=0), atol=1e-7)
-
-
-# How it votes
 
 
 @given(st.lists(st.sampled_from([None, "x", "y", "z"]), min_size=3, max_size=3))

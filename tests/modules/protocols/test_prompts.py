@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
@@ -28,33 +29,26 @@ def reply(body: dict[str, Any]) -> str:
     return json.dumps({name: known.get(name, "so") for name in fields})
 
 
+TALKERS, WORKERS = ["reasoner", "critic"], ["bold", "cautious"]
 MAKES: dict[str, tuple[str, Callable[..., Program]]] = {
     "single": ("cot", lambda where, **told: fm.SingleAgent("cot", **told)),
     "role": ("reasoner", lambda where, **told: fm.SingleAgent(role="reasoner", **told)),
-    "deliberation": (
-        "reasoner",
-        lambda where, **told: fm.Deliberation(["reasoner", "critic"], **told),
-    ),
+    "deliberation": ("reasoner", lambda where, **told: fm.Deliberation(TALKERS, **told)),
     "causal": ("reasoner", lambda where, **told: fm.CausalConsistency(2, 1, **told)),
     "team": (
         "bold",
-        lambda where, **told: fm.SupervisedTeam(
-            ["bold", "cautious"], fm.CorpusEnvironment(where), **told
-        ),
+        lambda where, **told: fm.SupervisedTeam(WORKERS, fm.CorpusEnvironment(where), **told),
     ),
     "ensemble": ("cot", lambda where, **told: fm.Ensemble(["cot", "simple"], **told)),
-    "router": (
-        "cot",
-        lambda where, **told: fm.Router("cot", fm.SingleAgent("simple"), "never", **told),
-    ),
+    "router": ("cot", lambda where, **told: fm.Router("cot", "simple", "never", **told)),
 }
 
 
 @pytest.mark.parametrize("protocol", MAKES)
 @pytest.mark.parametrize("layout", ["role_first", "role_last"])
 def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
-    scripted: ScriptedServer, tmp_path: Path, protocol: str, layout: str
-) -> None:
+    scripted, tmp_path, protocol, layout
+):
     seat, make = MAKES[protocol]
     scripted.reply = reply
     program = make(pages(tmp_path), prompts={seat: OWN}, prompt_layout=layout)
@@ -99,11 +93,9 @@ def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Pa
     empty, no_prompts = ("reasoner: ''", "no instructions"), ("- a", "holds no prompts")
     for text, words in (empty, no_prompts, ("a: [", "line 1")):
         file.write_text(text)
-        with pytest.raises(fm.UserError, match=words):
-            fm.Deliberation(["reasoner"], prompts=file)
+        refused(words, fm.Deliberation, ["reasoner"], prompts=file)
     words = r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
-    with pytest.raises(fm.UserError, match=words):
-        fm.SingleAgent("cot", prompt_layout="first")
+    refused(words, fm.SingleAgent, "cot", prompt_layout="first")
 
 
 def test_a_network_takes_a_strategys_prompt_for_all_its_agents() -> None:

@@ -9,6 +9,9 @@ from folkmoot.modules.protocols.short_names import legend, short_name
 from folkmoot.pipelines.runs.manifest import name_of_run
 
 JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
+MAJORITY = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority")
+THREE = fm.Ensemble(["simple", "cot", "self_ask"])
+TEAM = {"program": "team", "workers": ["bold", "cautious"], "max_steps": 8}
 
 
 @pytest.mark.parametrize(
@@ -16,29 +19,17 @@ JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_round
     [
         (fm.SingleAgent("cot"), "1 agent", "cot"),
         (fm.SingleAgent("self_consistency", samples=5), "1 agent × 5", "self_consistency"),
-        (
-            fm.Ensemble(["simple", "cot", "self_ask"]),
-            "vote of 3",
-            "simple, cot, self_ask; majority",
-        ),
+        (THREE, "vote of 3", "simple, cot, self_ask; majority"),
         (fm.Ensemble(["simple"], vote="pick", samples=3), "1 agent × 3 + pick", "simple; pick"),
         (JUDGED, "2 agents + judge", "intuitive, reasoner; at most 2 rounds"),
-        (
-            fm.Deliberation(["intuitive", "reasoner"], tie_break="majority"),
-            "2 agents",
-            "intuitive, reasoner; ties: majority; at most 3 rounds",
-        ),
+        (MAJORITY, "2 agents", "intuitive, reasoner; ties: majority; at most 3 rounds"),
         (fm.CausalConsistency(2, 1), "2 reasoners + evaluator", "at most 3 rounds"),
         (
             fm.Ensemble([fm.SingleAgent("cot"), JUDGED]),
             "vote of 2",
             "cot, 2 agents + judge; majority",
         ),
-        (
-            {"program": "team", "workers": ["bold", "cautious"], "max_steps": 8},
-            "2 workers + supervisor",
-            "bold, cautious; 8 steps",
-        ),
+        (TEAM, "2 workers + supervisor", "bold, cautious; 8 steps"),
         ({"program": "foreign", "class": "triage:Triage"}, "Triage", ""),
         ({"program": "debate_of_mine"}, "debate_of_mine", ""),
         ({"program": "ensemble", "vote": 1}, "ensemble", ""),  # of a damaged file

@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 import pytest
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.protocols.strategies import MOST_PARTS, STRATEGIES, Strategy
@@ -17,11 +18,9 @@ from folkmoot.pipelines.testing.server import wanted_fields
 from folkmoot.signatures.examples import examples, worked_examples
 from folkmoot.signatures.strategies import Answering
 
+WHERE = {"question": "Where is money kept?", "choices": {"A": "bank", "B": "mall", "C": "bog"}}
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
-    "choice": (
-        {"question": "Where is money kept?", "choices": {"A": "bank", "B": "mall", "C": "bog"}},
-        "B",
-    ),
+    "choice": (WHERE, "B"),
     "boolean": ({"question": "Is money kept in banks?", "kind": "boolean"}, "yes"),
     "number": ({"question": "How many banks are there?", "kind": "number"}, "42"),
     "span": ({"question": "Which river is longest?", "kind": "span"}, "the Nile"),
@@ -66,9 +65,6 @@ def agent(scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **m
     return program
 
 
-# Every strategy
-
-
 @pytest.mark.parametrize("text", ["", "null", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_any_reply_is_survived(scripted: Any, strategy: str, text: str) -> None:
@@ -90,11 +86,8 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
         assert " ".join(signature.instructions.split()) in text_of(body)
 
 
-# Parts
-
-
 def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> None:
-    scripted.delay = 0.1
+    scripted.delay = 0.5
     scripted.reply = says(parts="one\ntwo\nthree\nfour\nfive")
     agent(scripted, "decomposition")(**CHOICE)
     assert scripted.most_at_once == MOST_PARTS
@@ -134,9 +127,6 @@ def test_steps_are_in_the_transcript_not_among_the_answers(scripted: Any, strate
     assert prediction.answers == {strategy: ["B"]}
 
 
-# Samples
-
-
 def chains(*said: tuple[str, int]) -> Reply:
     """For each seed from 1 an answer and the number of lines before it."""
 
@@ -163,9 +153,7 @@ def chains(*said: tuple[str, int]) -> Reply:
         ([("A", 1)], "A", "A", False),
     ],
 )
-def test_the_longer_half_votes(
-    scripted: Any, said: list[tuple[str, int]], complex_one: str, plain_one: str, tied: bool
-) -> None:
+def test_the_longer_half_votes(scripted, said, complex_one, plain_one, tied):
     scripted.reply = chains(*said)
     outcomes = {}
     for strategy in ("complexity", "self_consistency"):
@@ -180,8 +168,7 @@ def test_the_longer_half_votes(
 
 @pytest.mark.parametrize("strategy", ["few_shot", "decomposition", "least_to_most"])
 def test_strategies_of_several_steps_take_no_samples(strategy: str) -> None:
-    with pytest.raises(fm.UserError, match="a strategy of several steps takes no samples"):
-        fm.SingleAgent(strategy, samples=2)
+    refused("a strategy of several steps takes no samples", fm.SingleAgent, strategy, samples=2)
 
 
 def in_turn(*answers: str) -> Callable[[dict[str, Any]], str]:
@@ -196,7 +183,7 @@ def in_turn(*answers: str) -> Callable[[dict[str, Any]], str]:
 
 
 def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None:
-    scripted.delay = 0.05
+    scripted.delay = 0.5
     scripted.reply = in_turn("B", "A", "A")
     prediction = agent(scripted, "self_consistency", samples=None)(**CHOICE)
     assert len(scripted.bodies) == scripted.most_at_once == 10
@@ -210,9 +197,6 @@ def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None
     assert {(turn["agent"], turn["round"]) for turn in turns} == {("self_consistency", 1)}
     assert len({turn["text"] for turn in turns}) == 10
     assert sorted(turn["answer"] for turn in turns) == ["A"] * 6 + ["B"] * 4
-
-
-# Examples
 
 
 def shown(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -231,9 +215,6 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
     for example, (user, reply) in zip(examples()[kind], shown(body), strict=True):
         assert example.question in user
         assert reply == {"answer": example.answer}
-
-
-# The worked demonstration
 
 
 def replied(strategy: str) -> dict[str, list[str]]:
@@ -262,13 +243,13 @@ def test_every_seat_is_shown_the_worked_question(scripted: Any, strategy: str, n
 
 
 def test_the_built_in_questions_are_sound() -> None:
-    for worked in worked_examples().values():
-        assert len(worked.parts) in range(2, MOST_PARTS + 1)
-        assert worked.other != worked.answer
-    asked = [
-        (one, one.answer) for one in (*worked_examples().values(), *chain(*examples().values()))
-    ]
-    for one, answer in (*asked, *((worked, worked.other) for worked in worked_examples().values())):
+    worked = worked_examples().values()
+    asked = [(one, one.answer) for one in (*worked, *chain(*examples().values()))]
+    asked += [(one, one.other) for one in worked]
+    for one in worked:
+        assert len(one.parts) in range(2, MOST_PARTS + 1)
+        assert one.other != one.answer
+    for one, answer in asked:
         given = {"question": one.question, "choices": one.choices, "kind": one.kind}
         assert fm.Question(id="1", answer=answer, **given).answer == answer
     for kind, of_kind in examples().items():
@@ -285,5 +266,4 @@ class AnswerFirst(Answering):
 
 
 def test_an_answer_must_come_last() -> None:
-    with pytest.raises(fm.UserError, match="AnswerFirst cannot answer"):
-        Strategy(AnswerFirst)
+    refused("AnswerFirst cannot answer", Strategy, AnswerFirst)

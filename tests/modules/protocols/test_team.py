@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,14 +14,10 @@ from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.replies import text_of
 
+NILE = "The Nile is a river in Africa. It is 6,650 km long. It flows north. It has two sources. "
+NILE += "It has a delta. Its delta lies in Egypt. Rain feeds the river. The river floods in summer."
 DOCUMENTS = [
-    {
-        "title": "Nile",
-        "text": "The Nile is a river in Africa. It is 6,650 km long. It flows north. It has two "
-        "sources. "
-        "It has a delta. Its delta lies in Egypt. Rain feeds the river. The river floods in "
-        "summer.",
-    },
+    {"title": "Nile", "text": NILE},
     {"title": "Seine", "text": "The Seine is a river in France. It is 777 km long."},
     {"title": "Paris", "text": "Paris is the capital of France. It lies on the Seine."},
     {"title": "Cairo", "text": "Cairo is the capital of Egypt. It lies on the Nile."},
@@ -68,10 +64,7 @@ def retry(worker: str, suggestion: str = "read about the Nile") -> dict[str, str
 
 
 def script(
-    supervisor: Sequence[Mapping[str, str]] = (),
-    conclude: Sequence[str] = ("Nile",),
-    last: Sequence[Mapping[str, str]] = (),
-    **actions: Sequence[Sequence[str]],
+    supervisor: Any = (), conclude: Any = ("Nile",), last: Any = (), **actions: Any
 ) -> Callable[[Body], str]:
     """A reply function: `actions` has each role's attempts, lists of actions (the last repeats)."""
     turns: dict[str, int] = {}
@@ -98,9 +91,7 @@ def script(
     return reply
 
 
-def run(
-    scripted: Any, program: Program, question: Mapping[str, Any] = QUESTION, **script_of: Any
-) -> Any:
+def run(scripted: Any, program: Program, question: Any = QUESTION, **script_of: Any) -> Any:
     scripted.reply = script(**script_of)
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     return program(**question)
@@ -112,9 +103,6 @@ def alone(environment: Any, role: str = "bold", max_steps: int = 8, **more: Any)
 
 def trace_of(prediction: Any, turn: int = 0) -> list[dict[str, str]]:
     return list(prediction.transcript[turn]["trace"])
-
-
-# Workers
 
 
 def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environment: Any) -> None:
@@ -153,17 +141,14 @@ def test_the_step_limit_asks_for_the_answer(scripted: Any, environment: Any, lim
     assert prediction.usage["calls"] == turn["usage"]["calls"] == limit + 1
 
 
-@pytest.mark.parametrize(
-    ("action", "names"),
-    [
-        ("Just answer Nile", ("Search[", "Lookup[", "Finish[")),
-        ("", ("Search[", "Lookup[", "Finish[")),
-        ("Finish[neither]", ("neither",)),
-    ],
-)
+KNOWN = ("Search[", "Lookup[", "Finish[")
+NO_STEPS = [("Just answer Nile", KNOWN), ("", KNOWN), ("Finish[neither]", ("neither",))]
+
+
+@pytest.mark.parametrize(("action", "names"), NO_STEPS)
 def test_what_is_no_action_or_answer_costs_a_step_and_is_told_what_is_allowed(
-    scripted: Any, environment: Any, action: str, names: tuple[str, ...]
-) -> None:
+    scripted, environment, action, names
+):
     question = {**QUESTION, "choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}
     prediction = run(scripted, alone(environment), question, bold=[[action, "Finish[the Nile]"]])
     assert prediction.answer == "A"
@@ -193,24 +178,18 @@ def test_a_thought_cannot_pass_for_an_observation(scripted: Any, environment: An
 
 
 def test_workers_run_at_once_and_do_not_see_each_other(scripted: Any, environment: Any) -> None:
-    scripted.delay = 0.05
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious", "neutral"], environment),
-        bold=[["Search[Nile]", "Finish[Nile]"]],
-        cautious=[["Search[Seine]", "Lookup[long]", "Finish[Seine]"]],
-        neutral=[["Search[Paris]", "Finish[Paris]"]],
-        supervisor=[accept("cautious")],
-    )
+    scripted.delay = 0.5
+    team = SupervisedTeam(["bold", "cautious", "neutral"], environment)
+    said: Any = {"bold": [["Search[Nile]", "Finish[Nile]"]]}
+    said |= {"cautious": [["Search[Seine]", "Lookup[long]", "Finish[Seine]"]]}
+    said |= {"neutral": [["Search[Paris]", "Finish[Paris]"]]}
+    prediction = run(scripted, team, **said, supervisor=[accept("cautious")])
     assert asked(scripted)[-1] == "supervisor"
     assert scripted.most_at_once == 3
     for body in scripted.bodies[:-1]:
         others = {"bold", "cautious", "neutral"} - {seat_of(body)}
         assert not any(f"of {other}" in text_of(body) for other in others)
     assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
-
-
-# The supervisor
 
 
 def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environment: Any) -> None:
@@ -288,14 +267,10 @@ def test_a_suggestion_is_one_short_line_whatever_it_says(scripted: Any, environm
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_the_last_retry_is_to_be_accepted(scripted: Any, environment: Any, retries: int) -> None:
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious"], environment, max_retries=retries),
-        bold=[["Finish[Nile]"]],
-        cautious=[["Finish[Seine]"]],
-        supervisor=[retry("cautious")],
-        last=[{"worker": "cautious", "decision": "retry"}],
-    )
+    team = SupervisedTeam(["bold", "cautious"], environment, max_retries=retries)
+    said: Any = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
+    said |= {"last": [{"worker": "cautious", "decision": "retry"}]}
+    prediction = run(scripted, team, **said, supervisor=[retry("cautious")])
     assert asked(scripted)[2:] == ["supervisor", "cautious"] * retries + ["last"]
     fields = scripted.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]
     assert set(fields) == {"judgement", "worker"}
@@ -304,13 +279,9 @@ def test_the_last_retry_is_to_be_accepted(scripted: Any, environment: Any, retri
     assert prediction.answers["cautious"] == ["Seine"] * (retries + 1)
 
 
-UNREADABLE = [
-    {"decision": "perhaps", "worker": "bold"},
-    {"decision": "accept", "worker": "nobody"},
-    {"decision": "accept", "worker": ""},
-    {"decision": "", "worker": "bold"},
-    {"decision": "retry", "worker": "bold", "suggestion": " \n"},
-]
+UNREADABLE = [{"decision": "perhaps", "worker": "bold"}, {"decision": "", "worker": "bold"}]
+UNREADABLE += [{"decision": "accept", "worker": worker} for worker in ("nobody", "")]
+UNREADABLE += [{"decision": "retry", "worker": "bold", "suggestion": " \n"}]
 
 
 def test_the_fallback_is_what_most_workers_share(scripted: Any, environment: Any) -> None:
@@ -336,8 +307,8 @@ def test_without_any_answer_there_is_none(scripted: Any, environment: Any) -> No
 @pytest.mark.parametrize("bad", UNREADABLE)
 @pytest.mark.parametrize("once", [True, False])
 def test_an_unreadable_decision_is_asked_for_once_more_then_the_workers_answers_count(
-    scripted: Any, environment: Any, bad: dict[str, str], once: bool
-) -> None:
+    scripted, environment, bad, once
+):
     program = SupervisedTeam(["bold", "cautious"], environment)
     both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
     decisions = [bad, accept("Cautious ")] if once else [bad]
@@ -371,9 +342,6 @@ def test_a_dressed_up_verdict_is_read(decision: str, worker: str, name: str | No
     reply = {"decision": decision, "worker": worker, "suggestion": ""}
     read = read_decision(reply, {"bold": "Nile", "bold.1": "Seine", "neutral": None})
     assert (read and read.worker) == name
-
-
-# Seats and bills
 
 
 def test_every_seat_can_have_its_own_lm_and_is_greedy(scripted: Any, environment: Any) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,8 @@ def ensemble(scripted: Any, answers: str, **settings: Any) -> fm.Ensemble:
     ],
 )
 def test_an_ensembles_ties_go_as_its_rule_says_and_its_report_says_what_the_vote_is_worth(
-    scripted: ScriptedServer, settings: dict[str, Any], right: int
-) -> None:
+    scripted, settings, right
+):
     program = ensemble(scripted, "ABBA", **settings)
     run = fm.evaluate(program, questions(4), lm=None, tracking=False, cache=False, progress=False)
     report = run.summary.report
@@ -141,13 +141,7 @@ def agents(rule: str, seed: int) -> fm.Program:
 @pytest.mark.parametrize(
     ("rule", "answers"), [("first", "B"), ("strongest:SEAT.1", "A"), ("random", "AB")]
 )
-def test_causal_consistency_and_networks_have_a_rule_too(
-    scripted: ScriptedServer,
-    seat: str,
-    make: Callable[[str, int], fm.Program],
-    rule: str,
-    answers: str,
-) -> None:
+def test_causal_consistency_and_networks_have_a_rule_too(scripted, seat, make, rule, answers):
     lms = by_model(scripted, "BA")
     drawn = set()
     for seed in range(8):

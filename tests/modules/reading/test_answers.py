@@ -117,21 +117,10 @@ def test_read_choice_of_other_labels(text: str, choices: dict[str, str], label: 
     assert read_choice(text, choices) == label
 
 
-FORMS = (
-    "{label}",
-    "{label}.",
-    "**{label}**",
-    "{label}) {text}",
-    "{label}. {text}",
-    "{text}",
-    "The answer is ({label}) {text}.",
-    '{{"answer": "{label}"}}',
-    "\\boxed{{{label}}}",
-    "Option {label} is right.",
-    "{text} is the correct answer.",
-    "I first considered {other}, but the answer is {label}.",
-    "{label}\n\nIt is not {other}.",
-)
+FORMS = ["{label}", "{label}.", "**{label}**", "{label}) {text}", "{label}. {text}", "{text}"]
+FORMS += ["The answer is ({label}) {text}.", '{{"answer": "{label}"}}', "\\boxed{{{label}}}"]
+FORMS += ["Option {label} is right.", "{text} is the correct answer."]
+FORMS += ["I first considered {other}, but the answer is {label}.", "{label}\n\nIt is not {other}."]
 WORDS = st.text("bcdfghjklmnprstvz", min_size=3, max_size=8)
 LABELS = st.sampled_from(
     [list("ABCDE"), list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), list("12345"), list("AB")]
@@ -181,81 +170,45 @@ def test_prose_is_never_option_a_or_i(words: list[str]) -> None:
     assert read_choice(text, TEN) is None
 
 
+TRUE = ["yes", "TRUE", "Answer: yes", "Not false", '{"answer": true}']
+FALSE = ["**false**", "Incorrect.", "The statement is not entirely true"]
+FALSE += ["It is not true that bats are blind.", "Yes. Wait, actually no."]
+FALSE += ["The answer is yes. Therefore the answer is no.", "is this true or false? False."]
+NEITHER = ["It's correct in part", "There is no evidence", "If the answer is yes, then rain."]
+NEITHER += ["yes and no", "no, because x; yes, because y", "I cannot say yes or no"]
+NEITHER += ["I know nothing", ""]
+SAID = {True: TRUE, False: FALSE, None: NEITHER}
+
+
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("yes", True),
-        ("TRUE", True),
-        ("**false**", False),
-        ("Incorrect.", False),
-        ("It's correct in part", None),
-        ("Answer: yes", True),
-        ("The statement is not entirely true", False),
-        ("Not false", True),
-        ("It is not true that bats are blind.", False),
-        ("There is no evidence", None),
-        ("Yes. Wait, actually no.", False),
-        ("The answer is yes. Therefore the answer is no.", False),
-        ("If the answer is yes, then rain.", None),
-        ("is this true or false? False.", False),
-        ("yes and no", None),
-        ("no, because x; yes, because y", None),
-        ("I cannot say yes or no", None),
-        ("I know nothing", None),
-        ('{"answer": true}', True),
-        ("", None),
-    ],
+    ("text", "value"), [(text, value) for value, texts in SAID.items() for text in texts]
 )
 def test_read_boolean(text: str, value: bool | None) -> None:
     assert read_boolean(text) is value
 
 
+NUMBERS_READ = {"−3": "-3", "negative 5": "-5", ".5": "0.5", "$5.00": "5", "$-5": "-5"}
+NUMBERS_READ |= {"1,250": "1250", "1 250": "1250", "in 2020 150 people": "150", "3/4": "0.75"}
+NUMBERS_READ |= {"1½": "1.5", r"$\boxed{\frac{3}{4}}$": "0.75", "5-6": "6", "COVID-19": "19"}
+NUMBERS_READ |= {"x = -5": "-5", "She has 3 and 4, so 3 + 4 = 7.": "7", '{"answer": 42}': "42"}
+NUMBERS_READ |= {"The answer is not 5, but 6": "6", "18 on the 3rd day": "18"}
+NUMBERS_READ |= {"The answer is 5 for one. No, the answer is 6 for 2.": "6"}
+NUMBERS_READ |= {"We get <<48/2=24>>24.\n#### 72": "72"}
+NO_NUMBERS = ["H2O", "1,25", "3:30", "She had 5. Answer: unknown", "NaN", ""]
+
+
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("−3", "-3"),
-        ("negative 5", "-5"),
-        (".5", "0.5"),
-        ("$5.00", "5"),
-        ("$-5", "-5"),
-        ("1,250", "1250"),
-        ("1 250", "1250"),
-        ("in 2020 150 people", "150"),
-        ("3/4", "0.75"),
-        ("1½", "1.5"),
-        (r"$\boxed{\frac{3}{4}}$", "0.75"),
-        ("5-6", "6"),
-        ("COVID-19", "19"),
-        ("x = -5", "-5"),
-        ("She has 3 and 4, so 3 + 4 = 7.", "7"),
-        ("The answer is not 5, but 6", "6"),
-        ("The answer is 5 for one. No, the answer is 6 for 2.", "6"),
-        ('{"answer": 42}', "42"),
-        ("We get <<48/2=24>>24.\n#### 72", "72"),
-        ("18 on the 3rd day", "18"),
-        ("H2O", None),
-        ("1,25", None),
-        ("3:30", None),
-        ("She had 5. Answer: unknown", None),
-        ("NaN", None),
-        ("", None),
-    ],
+    ("text", "value"), [*NUMBERS_READ.items(), *((text, None) for text in NO_NUMBERS)]
 )
 def test_read_number(text: str, value: str | None) -> None:
     assert read_number(text) == (None if value is None else Decimal(value))
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("18", "18"),
-        ("$1,250.", "1250"),
-        ("so\n#### 1,250", "1250"),
-        ("#### 5\n\nQuestion: 8?\n#### 9", "5"),
-        ("The answer is 18", None),
-        ("#### about 5", None),
-    ],
-)
+STRICT = {"18": "18", "$1,250.": "1250", "so\n#### 1,250": "1250", "The answer is 18": None}
+STRICT |= {"#### 5\n\nQuestion: 8?\n#### 9": "5", "#### about 5": None}
+
+
+@pytest.mark.parametrize(("text", "value"), STRICT.items())
 def test_read_number_strict(text: str, value: str | None) -> None:
     assert read_number(text, strict=True) == (None if value is None else Decimal(value))
 
@@ -267,7 +220,6 @@ def test_read_number_strict(text: str, value: str | None) -> None:
 )
 def test_numbers_read_back_however_written(number: Decimal) -> None:
     canonical = read_answer(str(number), "number")
-    assert canonical is not None
     assert Decimal(canonical) == number
     assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", canonical)
     with_minus = f"{number:f}".replace("-", "−")

@@ -7,95 +7,60 @@ from folkmoot.modules.reading.expressions import same_expression
 from folkmoot.modules.reading.thoughts import without_thoughts
 
 OPTIONS = {"A": "one", "B": "two", "C": "three"}
+CHANNELS = "<|channel|>analysis<|message|>B?<|end|><|start|>assistant<|channel|>final<|message|>A"
+THOUGHTS = ["<think>\nAt first sight B.\n</think>\n\nA", "Maybe B …</think>A", CHANNELS]
+THOUGHTS += ["<thinking>B</thinking>\nThe answer is A", "◁think▷B◁/think▷A"]
+MARKED = [
+    "ANSWER: $B$",
+    "$$\\boxed{B}$$",
+    "\\boxed{\\textbf{(B) } two}",
+    "Ｂ",
+    "答案：B",
+    "答案是B",
+]
+MARKED += ["Antwort: B", "Die richtige Antwort ist B.", "La respuesta correcta es B."]
+CHOSEN = {"A": THOUGHTS, "B": [*MARKED, "La bonne réponse est B."], "C": ["[THINK]B?[/THINK]C"]}
+CHOSEN |= {None: ["<think>It is B, so"]}
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("<think>\nAt first sight B.\n</think>\n\nA", "A"),
-        ("Maybe B …</think>A", "A"),
-        ("[THINK]B?[/THINK]C", "C"),
-        ("<thinking>B</thinking>\nThe answer is A", "A"),
-        ("◁think▷B◁/think▷A", "A"),
-        (
-            "<|channel|>analysis<|message|>B?<|end|><|start|>assistant<|channel|>final<|message|>A",
-            "A",
-        ),
-        ("<think>It is B, so", None),
-        ("ANSWER: $B$", "B"),
-        ("$$\\boxed{B}$$", "B"),
-        ("\\boxed{\\textbf{(B) } two}", "B"),
-        ("Ｂ", "B"),
-        ("答案：B", "B"),
-        ("答案是B", "B"),
-        ("Antwort: B", "B"),
-        ("Die richtige Antwort ist B.", "B"),
-        ("La respuesta correcta es B.", "B"),
-        ("La bonne réponse est B.", "B"),
-    ],
+    ("text", "answer"), [(text, answer) for answer, texts in CHOSEN.items() for text in texts]
 )
 def test_a_choice(text: str, answer: str | None) -> None:
     assert read_answer(text, "choice", OPTIONS) == answer
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("1\\frac{1}{2}", "1.5"),
-        ("1.25 × 10^3", "1250"),
-        ("1.25 \\times 10^{3}", "1250"),
-        ("2.5×10⁻²", "0.025"),
-        ("2^{10}", "1024"),
-        ("The answer is 2**10", "1024"),
-        ("10⁻³", "0.001"),
-        ("1_250", "1250"),
-        ("1'250", "1250"),
-        ("–4", "-4"),
-        ("the answer is –4", "-4"),
-        ("1.5 million", "1500000"),
-        ("12k", "12000"),
-        ("$1.5B", "1500000000"),
-        ("Antwort: 12", "12"),
-        ("5 km", "5"),
-        *((text, None) for text in ("√2", "3√2", "3π", "\\sqrt{16}", "10^400")),
-    ],
-)
+NUMBERS = {"1\\frac{1}{2}": "1.5", "1.25 × 10^3": "1250", "1.25 \\times 10^{3}": "1250"}
+NUMBERS |= {"2.5×10⁻²": "0.025", "2^{10}": "1024", "The answer is 2**10": "1024"}
+NUMBERS |= {"10⁻³": "0.001", "1_250": "1250", "1'250": "1250", "–4": "-4"}
+NUMBERS |= {"the answer is –4": "-4", "1.5 million": "1500000", "12k": "12000"}
+NUMBERS |= {"$1.5B": "1500000000", "Antwort: 12": "12", "5 km": "5"}
+NUMBERS |= dict.fromkeys(["√2", "3√2", "3π", "\\sqrt{16}", "10^400"])
+
+
+@pytest.mark.parametrize(("text", "number"), NUMBERS.items())
 def test_a_number_is_itself_or_unreadable(text: str, number: str | None) -> None:
     assert read_answer(text, "number") == number
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Answer: Paris",
-        "The answer is Paris.",
-        "\\boxed{\\text{Paris}}",
-        "So the final answer is: **Paris**.",
-        "I think so.\nFinal Answer: Paris",
-        "<think>Rome?</think>Paris",
-    ],
-)
+STATED = ["Answer: Paris", "The answer is Paris.", "\\boxed{\\text{Paris}}"]
+STATED += ["So the final answer is: **Paris**.", "I think so.\nFinal Answer: Paris"]
+
+
+@pytest.mark.parametrize("text", [*STATED, "<think>Rome?</think>Paris"])
 def test_a_span_is_what_the_text_states(text: str) -> None:
     assert read_answer(text, "span") == "Paris"
 
 
+EQUAL = [("\\frac{14}{3}", "\\dfrac{14}{3}"), ("3,14", "3.14"), ("1,250 people", "1250 people")]
+EQUAL += [("(1,2)", "(1, 2)"), ("The Beatles", "beatles.")]
+UNEQUAL = [("-\\frac{\\pi}{6}", "\\frac{\\pi}{6}"), ("6-5i", "6+5i"), ("2.5 cm", "25 cm")]
+UNEQUAL += [("45%", "4.5%"), ("25 cm", "2,5 cm"), ("3,14", "314"), ("[0,1)", "(0,1]")]
+
+
 @pytest.mark.parametrize(
     ("gold", "answer", "right"),
-    [
-        ("-\\frac{\\pi}{6}", "\\frac{\\pi}{6}", False),
-        ("\\frac{14}{3}", "\\dfrac{14}{3}", True),
-        ("6-5i", "6+5i", False),
-        ("2.5 cm", "25 cm", False),
-        ("45%", "4.5%", False),
-        ("25 cm", "2,5 cm", False),
-        ("3,14", "314", False),
-        ("3,14", "3.14", True),
-        ("1,250 people", "1250 people", True),
-        ("[0,1)", "(0,1]", False),
-        ("C#", "C++", False),
-        ("(1,2)", "(1, 2)", True),
-        ("The Beatles", "beatles.", True),
-    ],
+    [*((*pair, True) for pair in EQUAL), *((*pair, False) for pair in [*UNEQUAL, ("C#", "C++")])],
 )
 def test_signs_and_operators_count(gold: str, answer: str, right: bool) -> None:
     assert em_f1(answer, gold)[0] == right

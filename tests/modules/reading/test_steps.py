@@ -17,14 +17,8 @@ FOUND = WORDS.map(lambda words: f"find {' '.join(words)}")
 PARTS = st.lists(FOUND, min_size=2, max_size=6, unique=True)
 LISTS = ["{i}. {part}", "{i}) {part}", "({i}) {part}", "- {part}", "* {part}"]
 LISTS += ["• {part}", "Step {i}: {part}"]
-LISTS += [
-    "  {i}.\t{part}",
-    "**{i}.** {part}",
-    "### {i}. {part}",
-    "Part {i}. {part}",
-    "- {i}. {part}",
-    "{part}",
-]
+LISTS += ["  {i}.\t{part}", "**{i}.** {part}", "### {i}. {part}", "Part {i}. {part}"]
+LISTS += ["- {i}. {part}", "{part}"]
 HOSTILE_PIECES = ["1. ", "(1", "[", "{", '"', "- ", "step ", "**", ".", "\n", " ", "\t"]
 HOSTILE_PIECES += ["x", "9", "\x85", "∑", ">>>"]
 HOSTILE = st.lists(st.sampled_from(HOSTILE_PIECES), max_size=60).map("".join)

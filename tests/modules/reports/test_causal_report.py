@@ -17,39 +17,27 @@ def row(rounds: Sequence[Round], answer: Answer, decided_by: str, **fields: Any)
     """A row of gold A; consensus in the last round unless the way of deciding says otherwise."""
     transcript: list[dict[str, Any]] = []
     for number, (answers, evaluations) in enumerate(rounds, start=1):
-        transcript += [
-            {"agent": f"reasoner.{place}", "round": number, "answer": said, "text": "…"}
-            for place, said in enumerate(answers)
-        ]
-        transcript += [
-            {
-                "agent": "evaluator",
-                "round": number,
-                "answer": after,
-                "text": "…",
-                "examined": {"agent": "reasoner.0", "answer": before, "counterfactual": "D"},
-            }
-            for before, after in evaluations
-        ]
+        for place, answered in enumerate(answers):
+            said = {"agent": f"reasoner.{place}", "round": number, "answer": answered, "text": "…"}
+            transcript.append(said)
+        for before, after in evaluations:
+            said = {"agent": "evaluator", "round": number, "answer": after, "text": "…"}
+            seen = {"agent": "reasoner.0", "answer": before, "counterfactual": "D"}
+            transcript.append({**said, "examined": seen})
     consensus = len(rounds) if decided_by in ("accepted", "evaluators") else None
     known: Any = {"rounds": len(rounds), "consensus_round": consensus, **fields}
     return result_row(transcript, answer, decided_by, **known)
 
 
+# wrong to wrong, and unreadable
+UNDECIDED: list[Round] = [(["B", "C"], [("B", "C"), ("C", None)]), ([None, None], [])]
+UNDECIDED += [(["B", "B"], [("B", "A")])]
 TABLE = [
     row([(["A", "A"], [("A", "A")])], "A", "accepted"),  # right at once
     row([(["B", "B"], [("B", "B")])], "B", "accepted"),  # wrong together
     row([(["B", "B"], [("B", "A")]), (["A", "A"], [("A", "A")])], "A", "accepted"),  # put right
     row([(["A", "B"], [("A", "B"), ("B", "B")])], "B", "evaluators"),  # made wrong
-    row(
-        [
-            (["B", "C"], [("B", "C"), ("C", None)]),  # wrong to wrong, and unreadable
-            ([None, None], []),
-            (["B", "B"], [("B", "A")]),
-        ],
-        "A",
-        "depth limit",
-    ),
+    row(UNDECIDED, "A", "depth limit"),
     row([([None, "A"], [("A", None)])], None, "none"),
     error_row(),
 ]

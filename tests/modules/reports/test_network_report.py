@@ -22,22 +22,15 @@ def row(said: Sequence[Said], answer: str | None, **fields: Any) -> dict[str, An
     return result_row(turns, answer, **fields)
 
 
+MONEY, LAND = {"topic": "money"}, {"topic": "land"}
 TABLE = [
     # Two of three right, the group too; 0.8 against 0.4 is a confidence of 0.60.
-    row(
-        [("A", "cot", 0.4), ("A", "cot", 0.4), ("B", "self_ask", 0.4)], "A", meta={"topic": "money"}
-    ),
+    row([("A", "cot", 0.4), ("A", "cot", 0.4), ("B", "self_ask", 0.4)], "A", meta=MONEY),
     # A tie that the weights settle for the right answer, and one that they settle for a wrong one.
-    row(
-        [("A", "cot", 0.5), ("B", "self_ask", 0.4), (None, "cot", 0.4)],
-        "A",
-        meta={"topic": "money"},
-    ),
-    row(
-        [("A", "self_ask", 0.3), ("B", "cot", 0.6), (None, "cot", 0.4)], "B", meta={"topic": "land"}
-    ),
+    row([("A", "cot", 0.5), ("B", "self_ask", 0.4), (None, "cot", 0.4)], "A", meta=MONEY),
+    row([("A", "self_ask", 0.3), ("B", "cot", 0.6), (None, "cot", 0.4)], "B", meta=LAND),
     # Nobody could be read.
-    row([(None, "cot", 0.5), (None, "cot", 0.4), (None, "cot", 0.4)], None, meta={"topic": "land"}),
+    row([(None, "cot", 0.5), (None, "cot", 0.4), (None, "cot", 0.4)], None, meta=LAND),
     error_row(),
 ]
 

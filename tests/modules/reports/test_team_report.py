@@ -1,7 +1,6 @@
 """The report of a team and its plots, against tables worked out by hand; its traces as a page."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,12 +12,7 @@ Row = dict[str, Any]
 
 
 def attempt(
-    agent: str,
-    answer: str | None,
-    steps: int = 2,
-    *,
-    forced: bool = False,
-    problems: Sequence[str] = (),
+    agent: str, answer: str | None, steps: int = 2, forced: bool = False, problems: Any = ()
 ) -> Row:
     """A worker's turn of so many steps, the first of which have these problems."""
     looked = {"action": "Search[x]", "observation": "seen"}
@@ -41,37 +35,25 @@ def team(*turns: Row, answer: str = "Nile", by: str = "supervisor:bold") -> Row:
 
 
 # The gold answer is Nile; "river Nile" has F1 2/3.
+UNREAD, REPEATED = {"problems": ["unreadable"]}, {"problems": ["repeated"]}
+# Bold is sent back and puts it right.
+PUT_RIGHT = [
+    attempt("bold", "Seine", 3, **UNREAD),
+    attempt("cautious", "river Nile", 4, **REPEATED),
+]
+PUT_RIGHT += [judged(None), attempt("bold", "Nile", 1), judged("Nile")]
+# Cautious is sent back twice, loses its answer and stays wrong; what bold had is not accepted.
+LOST = [attempt("bold", "Nile", 4, forced=True), attempt("cautious", "Nile", 2)]
+LOST += [judged(None, "cautious"), attempt("cautious", None, 4, forced=True)]
+LOST += [judged(None, "cautious"), attempt("cautious", "Rhine", 4), judged("Rhine", "cautious")]
+# Nobody is right, and the supervisor could not be read.
+UNDECIDED = [attempt("bold", "Rhine", 1), attempt("cautious", "Seine", 4, forced=True)]
 TABLE = [
     # Both right at once, in 2 and 4 steps.
     team(attempt("bold", "Nile"), attempt("cautious", "the Nile", 4), judged("Nile")),
-    # Bold is sent back and puts it right.
-    team(
-        attempt("bold", "Seine", 3, problems=["unreadable"]),
-        attempt("cautious", "river Nile", 4, problems=["repeated"]),
-        judged(None),
-        attempt("bold", "Nile", 1),
-        judged("Nile"),
-    ),
-    # Cautious is sent back twice, loses its answer and stays wrong; what bold had is not accepted.
-    team(
-        attempt("bold", "Nile", 4, forced=True),
-        attempt("cautious", "Nile", 2),
-        judged(None, "cautious"),
-        attempt("cautious", None, 4, forced=True),
-        judged(None, "cautious"),
-        attempt("cautious", "Rhine", 4),
-        judged("Rhine", "cautious"),
-        answer="Rhine",
-        by="supervisor:cautious",
-    ),
-    # Nobody is right, and the supervisor could not be read.
-    team(
-        attempt("bold", "Rhine", 1),
-        attempt("cautious", "Seine", 4, forced=True),
-        judged(None, None),
-        answer="Rhine",
-        by="fallback:first",
-    ),
+    team(*PUT_RIGHT),
+    team(*LOST, answer="Rhine", by="supervisor:cautious"),
+    team(*UNDECIDED, judged(None, None), answer="Rhine", by="fallback:first"),
     error_row(kind="span", gold="Nile"),
 ]
 

@@ -8,6 +8,8 @@ import pytest
 from folkmoot.modules.statistics.field import FEWEST, Exit, FieldWatch, leaving
 
 NONE: dict[int, frozenset[int]] = {}
+STEPS = {(0, 1): "no_worse", (1, 2): "no_worse"}
+CHAIN: Any = {1: frozenset({2})}  # 1 covers 2
 
 
 @pytest.mark.parametrize(
@@ -20,19 +22,10 @@ NONE: dict[int, frozenset[int]] = {}
         pytest.param({(0, 1): "no_worse"}, NONE, (1,), [], id="protected, not beaten"),
         pytest.param({(0, 1): "a"}, NONE, (1,), [Exit(1, 0, "beaten")], id="protected, beaten"),
         pytest.param({(0, 1): "futile"}, NONE, (), [], id="futile"),
-        # 1 covers 2; 0 is no worse than 1, but nobody knows about 0 and 2.
+        # 0 is no worse than 1, but nobody knows about 0 and 2.
+        pytest.param({**STEPS, (0, 2): "open"}, CHAIN, (), [], id="a chain of small steps down"),
         pytest.param(
-            {(0, 1): "no_worse", (0, 2): "open", (1, 2): "no_worse"},
-            {1: frozenset({2})},
-            (),
-            [],
-            id="a chain of small steps down",
-        ),
-        pytest.param(
-            {(0, 1): "no_worse", (0, 2): "no_worse", (1, 2): "no_worse"},
-            {1: frozenset({2})},
-            (),
-            [Exit(1, 0, "no_better")],
+            *({**STEPS, (0, 2): "no_worse"}, CHAIN, (), [Exit(1, 0, "no_better")]),
             id="shown against all that are covered",
         ),
     ],

@@ -8,10 +8,8 @@ import pytest
 from folkmoot.modules.statistics.panels import best_panel
 
 
-def guessing(
-    seed: int, agents: int = 8, questions: int = 80
-) -> tuple[list[list[int]], list[list[bool]]]:
-    answers = np.random.default_rng(seed).integers(0, 2, (agents, questions))
+def guessing(seed: int) -> tuple[list[list[int]], list[list[bool]]]:
+    answers = np.random.default_rng(seed).integers(0, 2, (8, 80))
     return answers.tolist(), (answers == 0).tolist()
 
 
@@ -29,9 +27,7 @@ def vote(answers: list[list[int | None]], members: tuple[int, ...]) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_of_all_panels_of_three_is_found(seed: int) -> None:
     drawn = np.random.default_rng(seed).integers(-1, 4, (7, 40))
-    answers: list[list[int | None]] = [
-        [None if one < 0 else int(one) for one in agent] for agent in drawn
-    ]
+    answers = [[None if one < 0 else one for one in agent] for agent in drawn.tolist()]
     found = best_panel(answers, (drawn == 0).tolist(), 3, seed=0)
     panels = [members for size in (2, 3) for members in combinations(range(7), size)]
     best = max(vote(answers, members) for members in panels)

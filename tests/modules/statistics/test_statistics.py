@@ -48,9 +48,7 @@ SCORES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=
 
 @given(SCORES, st.integers(0, 2**32), st.randoms())
 @settings(max_examples=40)
-def test_paired_bootstrap_is_seeded_antisymmetric_and_blind_to_order(
-    pairs: list[tuple[bool, bool]], seed: int, random: Any
-) -> None:
+def test_paired_bootstrap_is_seeded_antisymmetric_and_blind_to_order(pairs, seed, random):
     a, b = zip(*pairs, strict=True)
     result = paired_bootstrap(a, b, seed=seed, resamples=200)
     assert result.difference == pytest.approx(np.mean(a) - np.mean(b))
@@ -83,9 +81,6 @@ def test_holm_keeps_order_and_never_lowers_a_p_value(p: list[float], data: st.Da
     assert holm([p[i] for i in order]) == pytest.approx([adjusted[i] for i in order])
     ranked = [y for _, y in sorted(zip(p, adjusted, strict=True))]
     assert ranked == sorted(ranked)
-
-
-# Mid-p and clusters
 
 
 @given(st.integers(0, 60), st.integers(0, 60))

@@ -69,9 +69,6 @@ def test_what_lms_said_stays_one_harmless_line(text: str) -> None:
     assert len(lines.splitlines()) == 3 + bool(text)
 
 
-# The metric
-
-
 def test_each_way_of_asking_the_metric() -> None:
     seen: list[Any] = []
     metric = OptimizerMetric(

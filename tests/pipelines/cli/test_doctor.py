@@ -51,9 +51,7 @@ def test_troubles_have_fixes(checks: Any, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_store_of_the_installed_mlflow_is_not_opened(
-    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool
-) -> None:
+def test_a_store_of_the_installed_mlflow_is_not_opened(checks, tmp_path, monkeypatch, last):
     """MLflow takes seconds to open it; only one of another MLflow needs that."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     if not last:
@@ -90,8 +88,7 @@ def test_an_endpoint_that_is_down_has_a_fix(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("folkmoot.pipelines.lms.engine.MAX_RETRIES", 0)
     monkeypatch.setattr("folkmoot.pipelines.lms.engine.back_off", lambda *_: 0.0)
     words = ("--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1")
-    result = folkmoot("doctor", *words, "--json")
-    assert result.exit_code == 1
+    result = folkmoot("doctor", *words, "--json", code=1)
     last = json.loads(result.stdout)["checks"][-1]
     assert (last["name"], last["status"]) == ("LM", "fail")
     assert "start the endpoint" in last["fix"]

@@ -16,9 +16,6 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 pytestmark = pytest.mark.usefixtures("home")
 
 
-# Completion
-
-
 def completed(words: str) -> list[str]:
     env = {"_FOLKMOOT_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": words}
     env["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
@@ -32,11 +29,10 @@ def test_commands_and_options_are_completed() -> None:
     assert "--concurrency" in completed("folkmoot evaluate --con")
 
 
-# Pipes
-
-
-def piped(words: list[Any], text: str) -> Any:
-    return CliRunner().invoke(cli.app, [str(word) for word in words], input=text)
+def piped(words: list[Any], text: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(cli.app, [str(word) for word in words], input=text)
+    assert done.exit_code == code, done.output
+    return done
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -48,7 +44,6 @@ def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: 
         text = "id,question,answer\n" + "".join(",".join(row.values()) + "\n" for row in rows)
     words = ["evaluate", "single:simple", "--data", "-", *lm(scripted), "--no-track", "--json"]
     done = piped(words, text)
-    assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["counts"]["rows"] == 3
     calls = len(scripted.bodies)
@@ -60,36 +55,28 @@ def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: 
 
 def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: json.dumps({"answer": "a flask"})
-    done = piped(["ask", "single:simple", "-", *lm(scripted), "-q"], "What holds soup?\n")
-    assert done.exit_code == 0, done.output
+    piped(["ask", "single:simple", "-", *lm(scripted), "-q"], "What holds soup?\n")
     assert "What holds soup?" in scripted.bodies[-1]["messages"][-1]["content"]
+
+
+READ_TWICE = ["compile", "single:cot", "--train", "-", "--validation", "-"]
 
 
 @pytest.mark.parametrize(
     ("words", "text", "told"),
     [
-        (
-            ["compile", "single:cot", "--train", "-", "--validation", "-"],
-            "x",
-            "can be read only once",
-        ),
+        (READ_TWICE, "x", "can be read only once"),
         (["evaluate", "single:cot", "--data", "-"], " \n", "standard input is empty"),
         (["ask", "single:cot", "-"], "", "question"),
     ],
 )
 def test_an_unreadable_pipe_is_one_line(words: list[str], text: str, told: str) -> None:
-    done = piped(words, text)
-    assert done.exit_code == 2
+    done = piped(words, text, code=2)
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-# What happens
-
-
-def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verbose_says_calls_retries_and_cache_hits_and_no_key(scripted, ten, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
     failed: list[Any] = []
@@ -112,15 +99,11 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
     assert "answered" not in evaluate(scripted, ten, *words[:-1], "--out", "three").stderr
 
 
-# runs
-
-
 def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten: Path) -> None:
     assert "no runs in runs" in folkmoot("runs").stderr
     price = ("--price", "openai/scripted=1,2")
     assert evaluate(scripted, ten, "--out", "runs/one", *price).exit_code == 0
-    done = evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot")
-    assert done.exit_code == 0
+    evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot", code=0)
     assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 1
     # as MLflow does
     shutil.copytree(home / "runs" / "one", home / "runs" / "1" / f"{1:032x}" / "artifacts")

@@ -41,17 +41,14 @@ def test_what_is_printed_can_be_pasted(name: str, ten: Path, scripted: ScriptedS
 
 
 def test_a_missing_option_says_what_to_give(home: Path) -> None:
-    done = folkmoot("tune", "deliberation", "--train", "train.jsonl")
-    assert done.exit_code == 2
+    done = folkmoot("tune", "deliberation", "--train", "train.jsonl", code=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith("folkmoot: --validation is missing: labelled questions that no trial")
     assert "folkmoot tune deliberation --train train.jsonl --validation" in line
     assert folkmoot("ask", "single:cot").stderr.startswith("folkmoot: QUESTION is missing: the ")
 
 
-def test_a_program_says_that_it_was_measured_with_options(
-    ten: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_says_that_it_was_measured_with_options(ten, scripted, monkeypatch):
     folkmoot(*COMMANDS["evaluate"], *lm(scripted), "--no-track", "--out", "run")
     address = ("--api-base", scripted.url)
     options = ("--choice", "a flask", "--choice", "a net")

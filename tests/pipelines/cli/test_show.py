@@ -12,8 +12,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path) -> None:
     scripted.reply = lambda _: json.dumps({"reasoning": "it is tight", "answer": "A"})
     evaluate(scripted, ten, "--out", "run", program=SPEC)
-    shown = folkmoot("show", "run", "q1")
-    assert shown.exit_code == 0, shown.output
+    shown = folkmoot("show", "run", "q1", code=0)
     texts = ("What holds soup 1?", "A. a flask", "reasoner, round 1", "✗  right is B (a sieve)")
     for text in texts:
         assert text in shown.stdout
@@ -25,21 +24,17 @@ def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path)
 
 
 def test_without_an_id_what_went_wrong_stands_first(scripted: ScriptedServer, ten: Path) -> None:
-    scripted.reply = lambda body: (
-        (400, {}, {"error": {"message": "too hot"}})
-        if "soup 8" in body["messages"][-1]["content"]
-        else json.dumps({"answer": "A"})
-    )
+    failed = 400, {}, {"error": {"message": "too hot"}}
+    scripted.reply = lambda body: failed if "soup 8" in str(body) else '{"answer": "A"}'
     evaluate(scripted, ten, "--out", "run")
     lines = folkmoot("show", "run").stdout.splitlines()
     assert lines[0].endswith("on 10 questions, 1 error")
     assert re.match(r"q8 +failed .*too hot", lines[2])
     assert re.match(r"q1 +✗ +A +B +What holds soup 1", lines[3])
     assert lines[-1] == "next: folkmoot show run q8"
-    scripted.reply = lambda _: (400, {}, {"error": {"message": "too hot"}})
-    failed = evaluate(scripted, ten, "--out", "failed", program="single:cot")
-    assert failed.exit_code == 1
-    assert failed.stdout.splitlines()[-1] == "next: folkmoot show failed"
+    scripted.reply = lambda _: failed
+    last = evaluate(scripted, ten, "--out", "failed", program="single:cot", code=1)
+    assert last.stdout.splitlines()[-1] == "next: folkmoot show failed"
 
 
 def test_help_shows_the_usual_options_and_all_in_groups_when_asked() -> None:

@@ -2,12 +2,11 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from children import WARM, Child, command
+from children import WARM, Child, command, wait_for_requests
 from cli_helpers import KEY, folkmoot, lm, write
 from tuned import critic_first, questions, scripted_by
 
@@ -35,15 +34,13 @@ def words(
 def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServer) -> None:
     scripted.reply = scripted_by(critic_first)
     same = words(scripted, "--objective", "accuracy,calls", "--sampler", "grid")
-    done = folkmoot(*same)
-    assert done.exit_code == 0, done.stderr
+    done = folkmoot(*same, code=0)
     shown = ("winner: roles=critic,reasoner", "on validation: 100.0%")
     for text in (*shown, "optimistic", "Pareto-optimal 1:"):
         assert text in done.stdout
     assert "at most" in done.stderr
     made = len(scripted.requests)
-    again = folkmoot(*same, "--json")
-    assert again.exit_code == 0, again.stderr
+    again = folkmoot(*same, "--json", code=0)
     found = json.loads(again.stdout)
     assert found["best"]["setting"]["roles"] == ["critic", "reasoner"]
     assert found["best"]["scores"]["accuracy"]["low"] < 1.0
@@ -57,8 +54,7 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
 
 def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None:
     storage = "postgresql://me:pw@host/db"
-    done = folkmoot(*words(scripted, "--dry-run", "--json", "--storage", storage))
-    assert done.exit_code == 0
+    done = folkmoot(*words(scripted, "--dry-run", "--json", "--storage", storage), code=0)
     assert json.loads(done.stdout)["most_calls"] == 2 * 2 * (24 * 2 + 2 * 16)
     assert "pw" not in done.stdout + done.stderr
     assert not scripted.requests
@@ -67,8 +63,7 @@ def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None
 
 def test_a_study_whose_calls_all_fail_says_why_and_fails(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: (400, {}, {"error": {"message": "not so"}})
-    done = folkmoot(*words(scripted, "--json"))
-    assert done.exit_code == 1
+    done = folkmoot(*words(scripted, "--json"), code=1)
     found = json.loads(done.stdout)
     assert found["best"] is None
     for said in (found["verdict"], done.stderr):
@@ -77,20 +72,16 @@ def test_a_study_whose_calls_all_fail_says_why_and_fails(scripted: ScriptedServe
 
 
 @pytest.mark.nightly
-def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(scripted, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     scripted.reply = scripted_by(critic_first)
     scripted.delay = 0.05
     storage = f"sqlite:///{tmp_path / 's.db'}"
     given = words(scripted, "--concurrency", "1", "--workers", "2", "--storage", storage)
     running = Child(command, *given)
-    end = time.monotonic() + 60
-    while len(scripted.requests) < 5 and time.monotonic() < end:
-        time.sleep(0.02)
+    wait_for_requests(scripted, 5)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    _, told = running.communicate(timeout=120)
     assert running.returncode == 130, told
     assert "interrupted: finished work is kept" in told
     scripted.delay = 0.0

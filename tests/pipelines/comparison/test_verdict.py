@@ -23,24 +23,17 @@ class Made:
         self.home = home
 
     def __call__(
-        self,
-        name: str,
-        right: Sequence[bool | None],
-        tokens: int | None = 10,
-        calls: int = 1,
-        usd: float | None = None,
-        program: dict[str, Any] | None = None,
-        endpoint: str = "lm",
+        self, name: str, right: Any, tokens: Any = 10, calls: int = 1, usd: Any = None, **more: Any
     ) -> Path:
         """A run that is right, wrong or silent (None) on each question, at this price of each."""
         amounts = {"calls": calls, "prompt_tokens": tokens, "cost_usd": usd, "cached_calls": 0}
         usage = {**amounts, "completion_tokens": 0 if tokens else None}
-        silent = {"answer": None}
+        silent, endpoint = {"answer": None}, more.get("endpoint", "lm")
         rows = []
         for q, value in enumerate(right):
             rows.append(row(q, 0, bool(value), usage=usage, **(silent if value is None else {})))
         lm = {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}
-        about = {"program": program or {"program": name}, "lms": {"*": lm}}
+        about = {"program": more.get("program") or {"program": name}, "lms": {"*": lm}}
         return write_run(self.home / name, rows, **about)
 
 
@@ -64,9 +57,6 @@ def test_of_equal_programs_the_dearer_is_seldom_recommended(made: Made, contests
         runs = [made("cheap", cheap, 10), made("dear", dear, 50)]
         dearer += fm.compare(*runs, names=["cheap", "dear"]).recommendation.run == "dear"
     assert dearer <= 0.05 * contests
-
-
-# What is recommended
 
 
 def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
@@ -104,8 +94,6 @@ def test_cheapest_is_by_dollars_where_all_are_known_else_tokens_else_calls(made:
     assert unit(made("a", right, 10, 1, 0.5), made("b", right, 20, 2)) == ("tokens", "dear")
     assert unit(made("a", right, 10, 2), made("b", right, None, 1)) == ("calls", "cheap")
 
-
-# A team has to beat one prompt, and one prompt asked as often as its bill allows
 
 ONE: dict[str, Any] = {"program": "single", "strategy": "simple"}
 TEAM: dict[str, Any] = {"program": "deliberation"}
@@ -147,21 +135,13 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     assert found.headline.startswith(beats)
 
 
-# Whatever comes out, the sentences agree
-
 SAMPLED = {"program": "single", "strategy": "self_consistency", "samples": 3}
 KINDS: list[dict[str, Any]] = [{"program": "single", "strategy": "simple"}, SAMPLED]
 KINDS += [{"program": "deliberation"}, {"program": "ensemble"}]
-RUN = st.fixed_dictionaries(
-    {
-        "share": st.sampled_from([0.2, 0.45, 0.5, 0.55, 0.8]),
-        "seed": st.integers(0, 20),
-        "silent": st.sampled_from([0, 0, 0, 4, 10]),
-        "tokens": st.sampled_from([10, 10, 20, 50, None]),
-        "calls": st.sampled_from([1, 3]),
-        "program": st.sampled_from(KINDS),
-    }
-)
+SILENT, TOKENS = st.sampled_from([0, 0, 0, 4, 10]), st.sampled_from([10, 10, 20, 50, None])
+DRAWN = {"share": st.sampled_from([0.2, 0.45, 0.5, 0.55, 0.8]), "seed": st.integers(0, 20)}
+DRAWN |= {"silent": SILENT, "tokens": TOKENS, "calls": st.sampled_from([1, 3])}
+RUN = st.fixed_dictionaries({**DRAWN, "program": st.sampled_from(KINDS)})
 
 
 def compared(made: Made, runs: Sequence[dict[str, Any]]) -> tuple[list[Path], list[str]]:

@@ -45,9 +45,6 @@ def at_night(*case: Any) -> Any:
     return pytest.param(*case, marks=pytest.mark.nightly)
 
 
-# What is found
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_sentence_that_answers_depend_on_is_found(scripted: Any, name: str) -> None:
@@ -180,9 +177,6 @@ def test_the_prompt_lm_is_told_of_the_program_without_source(scripted: Any, name
         assert len(page) < 6000
 
 
-# Every optimizer, every protocol
-
-
 def protocols(folder: Path) -> dict[str, Any]:
     corpus = folder / "corpus.jsonl"
     corpus.write_text(json.dumps({"title": "Colour", "text": "t number 1 is blue."}) + "\n")
@@ -237,9 +231,6 @@ def test_optimizers_run_on_all(scripted: Any, tmp_path: Path, name: str, protoco
         again = fm.load_program(out / "program") if loads else found
         asked = colours(1, "new")[0]
         assert again(**asked.inputs()).answer == found(**asked.inputs()).answer
-
-
-# Teachers
 
 
 @pytest.mark.parametrize(("name", "form"), [("bootstrap", "lm"), ("knn", "program")])
@@ -307,9 +298,6 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
     assert saved["fields"] == found.fields
 
 
-# Budgets
-
-
 @pytest.mark.parametrize(("name", "calls"), [("copro", 30), at_night("gepa", 33)])
 def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, calls: int) -> None:
     scripted.reply = of_instructions()
@@ -355,9 +343,6 @@ def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
     assert found.compilation.gain is True
 
 
-# Failures
-
-
 @pytest.mark.parametrize("name", ["bootstrap_rs", *map(at_night, ("copro", "gepa"))])
 def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any, name: str) -> None:
     right = of_instructions()
@@ -378,9 +363,6 @@ def test_a_wrong_key_ends_it_at_once(scripted: Any, tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match="refused the key"):
         compiled(scripted.url, optimizer="copro", validation=0, out=tmp_path)
     assert len(scripted.bodies) <= 8
-
-
-# Input
 
 
 def test_bad_input_is_named_before_anything_is_asked(scripted: Any) -> None:

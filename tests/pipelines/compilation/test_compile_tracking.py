@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pytest
@@ -20,9 +19,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowClient]:
 
 
 @pytest.mark.nightly
-def test_a_compilation_is_a_run_with_children(
-    scripted: Any, store: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compilation_is_a_run_with_children(scripted, store, tmp_path, monkeypatch):
     scripted.reply = of_instructions()
     settings = {"data": "colours.jsonl", "split": "held"}
     out = tmp_path / "out"

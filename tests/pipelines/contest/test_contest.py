@@ -148,9 +148,7 @@ def unreadable() -> Any:
         (team("crew", 95), planted_lm(ASKED, plain=5), "better", "and than one prompt, 3 times"),
     ],
 )
-def test_the_outcome_is_about_the_program_to_take(
-    program: fm.Program, lm: Any, outcome: str, said: str
-) -> None:
+def test_the_outcome_is_about_the_program_to_take(program, lm, outcome, said):
     contest = hold({"mine": program}, lm=lm)
     assert contest.outcome == outcome
     assert said.replace("wise", "mine") in contest.reason
@@ -223,9 +221,7 @@ def test_repeats_belong_to_their_question(tmp_path: Path, permute: bool) -> None
 
 
 @pytest.mark.nightly
-def test_a_winner_can_be_registered(
-    won: fm.Contest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_winner_can_be_registered(won, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     out = shutil.copytree(won.folder, tmp_path / "out")
     for _ in range(2):  # a name that is given to a finished contest counts, once
@@ -545,9 +541,6 @@ def test_a_contest_killed_many_times_ends_as_an_undisturbed_one(tmp_path: Path) 
         assert len(ids) == len(set(ids))
 
 
-# The same command again, and failures
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
@@ -655,9 +648,7 @@ def test_a_name_is_a_name(tmp_path: Path) -> None:
     assert contest.result["finished"]
 
 
-def test_the_winner_answers_with_the_lm_that_won(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_winner_answers_with_the_lm_that_won(scripted, tmp_path, monkeypatch):
     """`ask` and the registered model had another LM or none. Each program has an MLflow run."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)

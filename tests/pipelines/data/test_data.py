@@ -22,12 +22,7 @@ from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.data.load import load
 from folkmoot.pipelines.data.parts import recorded
 from folkmoot.pipelines.data.places import list_datasets
-from folkmoot.pipelines.data.questions import (
-    check_labelled,
-    check_overlap,
-    fingerprint,
-    overlap,
-)
+from folkmoot.pipelines.data.questions import check_labelled, check_overlap, fingerprint, overlap
 from folkmoot.pipelines.data.sampling import sample
 
 ROWS: list[dict[str, Any]] = [
@@ -70,9 +65,6 @@ def refusal(*args: Any, **kwargs: Any) -> str:
     return message
 
 
-# Files: the same questions in every format
-
-
 def test_jsonl(tmp_path: Path) -> None:
     found = load(write(tmp_path / "data.jsonl", *ROWS))
     assert found == EXPECTED
@@ -110,9 +102,6 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
     assert load(tmp_path / "two", split="b") == expected[3:]
     assert "a, b" in refusal(tmp_path / "two")
     assert "a, b" in refusal(tmp_path / "two", split="c")
-
-
-# Bad input: named, with its place
 
 
 BAD = {
@@ -223,9 +212,6 @@ def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     assert found == [Question(**one.toDict()) for one in found]
 
 
-# Names
-
-
 def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
     assert "did you mean 'commonsenseqa'" in refusal("comonsenseqa")
     assert "the names are commonsenseqa, " in refusal("zzz")
@@ -264,8 +250,6 @@ def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
     own = next(info for info in list_datasets(tmp_path) if info.name == "mine")
     assert set(own.here) == {"test", "validation"}
 
-
-# The hub: its schemas, without a network
 
 HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
     "arc-challenge": (
@@ -344,9 +328,6 @@ def test_no_network_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.Mon
     assert "hotpotqa-validation-context.jsonl" in refusal("hotpotqa-context")  # it is on no hub
 
 
-# Samples
-
-
 def test_limits_and_seeds(tmp_path: Path) -> None:
     path = write(tmp_path / "data.jsonl", *simple(50))
     everything = load(path)
@@ -385,9 +366,6 @@ def test_samples_of_one_seed_are_nested(small: int, large: int, seed: int) -> No
     assert len(inner) == small
     assert set(inner) <= set(outer)
     assert outer == [question for question in questions if question in set(outer)]
-
-
-# Fingerprints and overlap
 
 
 @pytest.mark.parametrize(
@@ -434,9 +412,6 @@ def test_overlap_tells_equal_options_from_other_ones() -> None:
     told = "2 of 3 test questions have the text of a training question, 1 "
     assert (check_overlap(train, test) or "").startswith(told)
     assert check_overlap(train, test[2:]) is None
-
-
-# What ships, and the real data sets
 
 
 REAL = [

@@ -3,7 +3,6 @@
 import stat
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -46,9 +45,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_what_was_fetched_before_needs_no_hub(
-    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_fetched_before_needs_no_hub(hub, tmp_path, monkeypatch):
     def cached(repo: str, name: str) -> str | None:
         return "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None
 
@@ -58,9 +55,7 @@ def test_what_was_fetched_before_needs_no_hub(
     assert not hub
 
 
-def test_a_vector_is_computed_once_on_a_machine(
-    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vector_is_computed_once_on_a_machine(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: "/some/blob")
     encoded: list[str] = []
 

@@ -8,8 +8,6 @@ import pytest
 
 from folkmoot.modules.reading.answers import em_f1
 
-# Scores
-
 # Prediction, gold, EM, F1; worked out by hand from the rules of the official script.
 PAIRS: list[tuple[str, str, float, float]] = [
     # The same but for what normalisation takes away.
@@ -44,9 +42,6 @@ PAIRS: list[tuple[str, str, float, float]] = [
 @pytest.mark.parametrize(("prediction", "gold", "em", "f1"), PAIRS)
 def test_scores_are_those_of_the_script(prediction: str, gold: str, em: float, f1: float) -> None:
     assert em_f1(prediction, gold) == (em, pytest.approx(f1))
-
-
-# Recorded answers
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.data.load import DataError, load
 from folkmoot.pipelines.data.questions import fingerprint
 from folkmoot.pipelines.reporting.dialogues import shown
-from folkmoot.pipelines.testing.server import ScriptedServer
 
 HOLDS = {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B"}
 DRAINS = {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A"}
@@ -69,9 +68,6 @@ def test_the_docs_say_what_messy_files_say() -> None:
     assert f"{len(MESSY)} files" in page
 
 
-# Numbers as answers
-
-
 @pytest.mark.parametrize(("reading", "answer"), [("from0", "B"), ("from1", "A")])
 def test_the_option_that_settles_numbers(reading: str, answer: str, tmp_path: Path) -> None:
     path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "choices": FOUR, "answer": 1}))
@@ -107,9 +103,6 @@ def test_numbers_fit_all_rows(rows: list[tuple[Any, Any]], answers: list[str] | 
         assert [question.answer for question in load(given)] == answers
 
 
-# What looks like options
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -122,9 +115,6 @@ def test_numbers_fit_all_rows(rows: list[tuple[Any, Any]], answers: list[str] | 
 )
 def test_no_column_like_options_is_left_out(content: bytes, says: str, tmp_path: Path) -> None:
     assert says in refusal(put(tmp_path / "q.csv", content))
-
-
-# What Python holds
 
 
 def held() -> dict[str, Any]:
@@ -179,9 +169,6 @@ def test_what_is_no_questions(given: Any, says: str) -> None:
     assert says in refusal(given)
 
 
-# Ids
-
-
 def test_ids_are_made_of_the_content_alone(tmp_path: Path) -> None:
     ids = [question.id for question in load(PLAIN)]
     assert all(len(id_) == 12 for id_ in ids)
@@ -197,9 +184,6 @@ def test_ids_are_made_of_the_content_alone(tmp_path: Path) -> None:
     assert [question.meta.get("row") for question in mixed] == [None, 2]
 
 
-# Faults
-
-
 def test_all_faults_are_listed_and_counted(tmp_path: Path) -> None:
     path = put(tmp_path / "q.jsonl", b'{"question": "A?"}\n' + b"nonsense\n" * 25)
     with pytest.raises(DataError) as caught:
@@ -210,9 +194,6 @@ def test_all_faults_are_listed_and_counted(tmp_path: Path) -> None:
     assert str(caught.value).startswith(f"{path} has 25 faults: line 2: not readable as JSON")
     assert str(caught.value).endswith("; and 5 more")
     assert len(load(path, limit=1)) == 1
-
-
-# Hostile files
 
 
 def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
@@ -243,9 +224,6 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
     assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.jsonl", content))
     torn = put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
     assert "unexpected end of data" in refusal(torn)
-
-
-# Excel
 
 
 def test_excel_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,9 +292,6 @@ def test_lines_may_end_in_a_carriage_return(tmp_path: Path) -> None:
     assert [question.answer for question in questions] == ["Ada", "Rome"]
 
 
-# `folkmoot data check`
-
-
 def check(*args: str) -> tuple[int, str, str]:
     done = CliRunner().invoke(app, ["data", "check", *args])
     return done.exit_code, done.stdout, done.stderr
@@ -340,15 +315,7 @@ def test_check_shows_what_was_understood(tmp_path: Path) -> None:
     assert found["faults"] == []
 
 
-# From a frame to a report
-
-
-def test_a_frame_is_evaluated_and_its_report_shows_rows(
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_frame_is_evaluated_and_its_report_shows_rows(scripted, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     columns = {"A": "a sieve", "B": "a flask", "gold": ["B", "A"]}
     frame = pd.DataFrame({"prompt": [SOUP, "What drains?"], **columns})

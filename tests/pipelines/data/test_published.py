@@ -24,9 +24,6 @@ def asked(*golds: Any, **fields: Any) -> list[dict[str, Any]]:
     return [{"question": f"{Q} {n}", "answer": gold, **fields} for n, gold in enumerate(golds)]
 
 
-# The kind belongs to the file
-
-
 @pytest.mark.parametrize(
     ("golds", "kind", "options"),
     [
@@ -75,9 +72,6 @@ def test_stated_kinds_stay(tmp_path: Path) -> None:
     rows = [*asked("yes", kind="boolean"), *asked("12", kind="number")]
     assert [question.kind for question in load(rows)] == ["boolean", "number"]
     assert [question.kind for question in load(asked("yes", "12"), kind="span")] == ["span"] * 2
-
-
-# What is read of published rows
 
 
 class Read(NamedTuple):
@@ -314,8 +308,6 @@ def test_a_class_label_may_say_that_there_is_none(column: str, none: object) -> 
     assert [question.answer for question in asked] == ["A", "B", None]
 
 
-# Cells of CSV that hold lists and objects
-
 CELLS = (
     ("{'text': ['Saint Bernadette'], 'answer_start': [515]}", "Saint Bernadette"),
     ("{'text': array(['Saint Bernadette'], dtype=object), 'answer_start': array([515])}",
@@ -339,9 +331,6 @@ def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
     assert load(path)[0].choices == {"A": "0", "B": "30", "C": "45"}
 
 
-# Class labels
-
-
 def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
     names = ["entailment", "neutral", "contradiction"]
     label, tag = datasets.ClassLabel(names=names), datasets.ClassLabel(names=["x", "y"])
@@ -356,8 +345,6 @@ def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
         assert (first.answer, first.meta["tags"]) == ("contradiction", ["x", "y"])
         assert second.answer is None
 
-
-# What is refused, each in a sentence that says what to do
 
 NUMBERED = [
     {"question": f"{Q} {n}", "gold": str(n % 5 + 1)}
@@ -409,9 +396,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("name", "rows", "says"), REFUSED)
-def test_what_is_not_one_question_is_refused(
-    name: str, rows: list[dict[str, Any]], says: str, tmp_path: Path
-) -> None:
+def test_what_is_not_one_question_is_refused(name, rows, says, tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(UserError) as caught:
@@ -427,9 +412,6 @@ def test_an_unreadable_answer_cell_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
-# What is said before anything is paid
-
-
 def test_one_letter_and_long_golds_are_warned_of() -> None:
     same = understand(asked(*["A"] * 12, choices=["x", "y"]))
     assert "every answer as A" in same.guesses
@@ -443,8 +425,6 @@ def test_days_of_excel_are_days(tmp_path: Path) -> None:
     frame.to_excel(path, index=False)
     assert load(path)[0].answer == "2024-01-05"
 
-
-# Several accepted answers
 
 ACCEPTED = (
     ({"answer": ["14 December 1972 UTC", "December 1972"]}, "december 1972"),

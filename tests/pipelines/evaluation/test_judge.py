@@ -73,6 +73,9 @@ def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) ->
     assert "not checked" not in pair.verdict
 
 
+UNSURE = {"question": "Why?", "answer": "a", "given": "b"}
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -80,10 +83,7 @@ def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) ->
         ({"metric": "f1"}, "judge_lm is given, but the metric is f1"),
         ({"judge_lm": 3}, "judge_lm is a int, not an LM"),
         ({"judge_sample": [{"question": "Why?", "answer": "a", "verdict": True}]}, "column given"),
-        (
-            {"judge_sample": [{"question": "Why?", "answer": "a", "given": "b"}]},
-            "give true or false",
-        ),
+        ({"judge_sample": [UNSURE]}, "give true or false"),
     ],
 )
 def test_what_a_judge_needs(judged: Any, scripted: Any, more: Any, said: str) -> None:
@@ -93,9 +93,7 @@ def test_what_a_judge_needs(judged: Any, scripted: Any, more: Any, said: str) ->
 
 
 def test_a_verdict_that_cannot_be_read_is_an_error(judged: Any, scripted: Any) -> None:
-    scripted.reply = lambda body: (
-        graded(body) if body["model"] != "judge" else json.dumps({"answer": "well"})
-    )
+    scripted.reply = lambda body: '{"answer": "well"}' if body["model"] == "judge" else graded(body)
     found = judged()
     unread = "the judge's verdict could not be read: look at its replies, or take another LM"
     assert {row["error"] for row in found.rows} == {unread}

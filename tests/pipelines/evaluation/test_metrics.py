@@ -163,7 +163,7 @@ def test_a_pattern_that_takes_for_ever_is_an_error(run: Any, scripted: Any) -> N
     (row,) = run(r"regex:^(a|aa)+$", asked=asked(1)).rows
     assert row["error"] is not None
     assert "took more than" in row["error"]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_scores_are_compared_by_means_and_a_paired_t_test(run: Any, scripted: Any) -> None:

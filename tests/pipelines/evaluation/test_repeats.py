@@ -51,8 +51,8 @@ def test_every_question_is_asked_k_times_and_counts_once(scripted: Any, tmp_path
 
 
 def test_a_repeat_is_not_answered_by_the_cache_and_a_stopped_run_goes_on(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scripted, tmp_path, monkeypatch
+):
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
     asked = questions(4)
     run(scripted, tmp_path / "one", asked, repeats=3)
@@ -71,10 +71,7 @@ def test_a_repeat_is_not_answered_by_the_cache_and_a_stopped_run_goes_on(
 
 
 def test_permuted_options_are_mapped_back(scripted: Any, tmp_path: Path) -> None:
-    def first_option(body: dict[str, Any]) -> str:
-        return json.dumps({"answer": "A"})
-
-    scripted.reply = first_option
+    scripted.reply = lambda body: '{"answer": "A"}'
     asked = questions(6)
     result = run(scripted, tmp_path / "run", asked, repeats=3, permute=True)
     for question in asked:

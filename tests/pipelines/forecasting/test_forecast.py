@@ -66,8 +66,7 @@ def test_the_interval_holds_what_other_agents_gain() -> None:
 def test_on_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in table(5, 60, alike=False)))
-    said = folkmoot("forecast", "--outcomes", str(file), "--json")
-    assert said.exit_code == 0, said.output
+    said = folkmoot("forecast", "--outcomes", str(file), "--json", code=0)
     found = json.loads(said.stdout)
     assert [row["n"] for row in found["gain"]] == list(range(2, 31))
     assert {"effective", "ceiling", "accuracy"} <= found.keys()
@@ -79,14 +78,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert len(shown.splitlines()) <= 24
 
 
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        ((), "give the folders"),
-        (table(1, 30, alike=True), "2 agents"),
-        (table(5, 5, alike=True), "10 questions"),
-    ],
-)
+FEW = [(table(1, 30, alike=True), "2 agents"), (table(5, 5, alike=True), "10 questions")]
+
+
+@pytest.mark.parametrize(("answers", "message"), [((), "give the folders"), *FEW])
 def test_too_little_is_refused(answers: Any, message: str) -> None:
     with pytest.raises(fm.UserError, match=message):
         fm.forecast(answers)

@@ -65,9 +65,7 @@ def test_cache_and_record_are_private(scripted: ScriptedServer, tmp_path: Path) 
     ("text", "reason"),
     [('{"answer": "', "length"), ("I will not", "content_filter"), ("  ", "stop")],
 )
-def test_cut_off_refused_and_empty_answers_are_not_kept(
-    scripted: ScriptedServer, tmp_path: Path, text: str, reason: str
-) -> None:
+def test_cut_off_refused_and_empty_answers_are_not_kept(scripted, tmp_path, text, reason):
     scripted.reply = lambda _: (200, {}, completion(text, reason))
     run(scripted, tmp_path / "a", n=1)
     asked = len(scripted.bodies)
@@ -76,9 +74,7 @@ def test_cut_off_refused_and_empty_answers_are_not_kept(
     assert len(scripted.bodies) == asked + 1
 
 
-def test_it_can_be_left_out(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_can_be_left_out(scripted, tmp_path, monkeypatch):
     for name in ("a", "b"):
         run(scripted, tmp_path / name, cache=False)
     assert len(scripted.bodies) == 10
@@ -127,8 +123,8 @@ def linked(path: Path) -> None:
 
 @pytest.mark.parametrize("what", POISONED)
 def test_a_cache_that_is_damaged_or_somebody_elses_costs_only_calls(
-    what: str, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    what, scripted, tmp_path, monkeypatch
+):
     (tmp_path / "file").write_text("")
     run(scripted, tmp_path / "a")
     POISONED[what](monkeypatch)

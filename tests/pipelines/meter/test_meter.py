@@ -92,8 +92,8 @@ def test_an_lm_of_ours_does_not_ask_the_meter(server: ScriptedServer) -> None:
 @pytest.mark.parametrize("place", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "openai.base_url"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_an_address_for_the_whole_process_serves_one_question_at_a_time(
-    place: str, concurrency: int, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    place, concurrency, server, monkeypatch
+):
     """All six calls came to one question, and five passed for free."""
 
     def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
@@ -293,13 +293,7 @@ def test_a_question_without_a_call_is_pointed_out(server: ScriptedServer, tmp_pa
         ("print(json.dumps({'answer': 'A', 'why': 'a\\u2028b'}, ensure_ascii=False))", None),
     ],
 )
-def test_a_child_that_misbehaves(
-    server: ScriptedServer,
-    tmp_path: Path,
-    text: str,
-    error: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_child_that_misbehaves(server, tmp_path, text, error, monkeypatch):
     for name in ("A_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "set")
     (row,) = run(fm.Command(script(tmp_path, text), timeout=1.5), server, 1).rows
@@ -310,9 +304,7 @@ def test_a_child_that_misbehaves(
         assert "--pass-env OPENAI" not in str(row["error"])  # which is the meter's own
 
 
-def test_a_command_never_gets_a_key(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_never_gets_a_key(server, tmp_path, monkeypatch):
     for name in (
         *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOL_API_KEY"),
         *("AWS_BEARER_TOKEN_BEDROCK", "WATSONX_APIKEY", "OPENAI_API_KEY_2", "TOKEN", "SECRET"),
@@ -393,9 +385,7 @@ def test_the_lm_of_all_other_names_is_of_the_run(server: ScriptedServer, tmp_pat
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
 
 
-def test_a_team_with_several_models_enters_a_contest(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_team_with_several_models_enters_a_contest(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "the-key")
     server.reply = lambda body: "A"

@@ -313,9 +313,7 @@ PRICE = 10 * 1e-6 + 2 * 1e-5
         ((200, SSE, b'error: {"code": 500, "message": "odd"}\n\n'), 200, (0, 0.0)),
     ],
 )
-def test_odd_answers_pass_or_are_named_and_billed(
-    said: tuple[int, dict[str, str], bytes], status: int, paid: tuple[int, float | None]
-) -> None:
+def test_odd_answers_pass_or_are_named_and_billed(said, status, paid):
     got: list[int] = []
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
@@ -494,9 +492,7 @@ BAD_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "argume
         ({}, {"content": None, "tool_calls": [BAD_CALL]}, {"responses": 200, "messages": 502}),
     ],
 )
-def test_odd_answers_are_translated_or_named(
-    path: str, odd: dict[str, Any], message: dict[str, Any], status: Any
-) -> None:
+def test_odd_answers_are_translated_or_named(path, odd, message, status):
     """They were paid for, and the client was told that its request could not be read."""
     choice = {"message": {"role": "assistant", "content": "A", **message}, "finish_reason": "stop"}
     whole = {**HEAD, "choices": [choice], "usage": USAGE, **odd}

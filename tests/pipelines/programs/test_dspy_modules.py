@@ -10,20 +10,16 @@ from typing import Any
 import dspy
 import optuna
 import pytest
+from by_day import these_by_day
 
 import folkmoot as fm
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "library"}
-GIVEN = {
-    "answer": "A",
-    "next_tool_name": "finish",
-    "next_tool_args": "{}",
-    "tool_calls": '{"tool_calls": [{"name": "submit", "args": {"answer": "A"}}]}',
-    "generated_code": "print('A')",
-    "code": "SUBMIT('A')",
-}
+GIVEN = {"answer": "A", "next_tool_name": "finish", "next_tool_args": "{}"}
+GIVEN |= {"tool_calls": '{"tool_calls": [{"name": "submit", "args": {"answer": "A"}}]}'}
+GIVEN |= {"generated_code": "print('A')", "code": "SUBMIT('A')"}
 
 
 def questions(n: int, prefix: str = "q") -> list[fm.Question]:
@@ -66,12 +62,11 @@ class AForward(One):
         return await self.predict.acall(question=question)
 
 
-class NamedLikeOurs(dspy.Module):  # type: ignore[misc]
+class NamedLikeOurs(One):
     """Its settings have the names of what folkmoot's programs do."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.predict = one()
         self.describe, self.turns, self.seats, self.usage = 1, 2, 3, 4
 
     def forward(self, question: str) -> Any:
@@ -141,14 +136,10 @@ NOT_OFFERED = {
     "Ensemble": "it joins programs, as fm.Ensemble does",
     "Teleprompter": "the base class",
 }
-NAMED = {"BootstrapFewShot": "bootstrap", "BootstrapFewShotWithOptuna": "bootstrap_optuna"} | {
-    "BootstrapFewShotWithRandomSearch": "bootstrap_rs",
-    "BetterTogether": "better_together",
-    "InferRules": "infer_rules",
-    "KNNFewShot": "knn",
-    "LabeledFewShot": "labeled_few_shot",
-    "MIPROv2": "mipro",
-}
+NAMED = {"BootstrapFewShot": "bootstrap", "BootstrapFewShotWithOptuna": "bootstrap_optuna"}
+NAMED |= {"BootstrapFewShotWithRandomSearch": "bootstrap_rs", "BetterTogether": "better_together"}
+NAMED |= {"InferRules": "infer_rules", "KNNFewShot": "knn", "LabeledFewShot": "labeled_few_shot"}
+NAMED["MIPROv2"] = "mipro"
 
 
 def test_every_optimizer_of_dspy_is_offered_or_has_a_reason() -> None:
@@ -177,12 +168,11 @@ def test_a_module_of_dspy_is_asked_as_dspy_asks_it(name: str, ours: bool) -> Non
         assert usage["calls"] - usage["cached_calls"] == len(server.bodies)
 
 
-class Draws(dspy.Module):  # type: ignore[misc]
+class Draws(One):
     """Asks alike three times."""
 
     def __init__(self, temperature: float) -> None:
         super().__init__()
-        self.predict = one()
         self.temperature = temperature
 
     def forward(self, question: str) -> Any:
@@ -243,15 +233,10 @@ def test_an_image_is_sent_and_another_part_refused() -> None:
             program(audio=audio)
 
 
-# Samplers ------------------------------------------------------------------------------------
-
 S = optuna.samplers
 QUIETLY = {"warn_independent_sampling": False}
-WHOLE = {
-    "strategy": ["simple", "cot"],
-    "prompt_layout": ["role_first", "role_last"],
-    "sampling.temperature": [0.5],
-}
+WHOLE = {"strategy": ["simple", "cot"], "prompt_layout": ["role_first", "role_last"]}
+WHOLE["sampling.temperature"] = [0.5]
 SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
     "TPESampler": lambda: S.TPESampler(seed=0),
     "RandomSampler": lambda: S.RandomSampler(seed=0),
@@ -266,8 +251,6 @@ SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
         {"strategy": "cot"}, S.RandomSampler(seed=0)
     ),
 }
-
-
 SAMPLERS_BY_DAY = {"TPESampler", "GridSampler"}
 
 
@@ -285,13 +268,7 @@ def test_the_table_has_all_samplers_of_optuna() -> None:
     assert set(SAMPLERS) == {name for name in dir(S) if name.endswith("Sampler")} - base
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in SAMPLERS_BY_DAY else pytest.mark.nightly)
-        for name in SAMPLERS
-    ],
-)
+@pytest.mark.parametrize("name", these_by_day(SAMPLERS, SAMPLERS_BY_DAY))
 def test_a_sampler_of_optuna_finishes_its_study(name: str) -> None:
     if name == "GPSampler":
         pytest.importorskip("torch")

@@ -1,7 +1,7 @@
 """A strategy network inside a module keeps what it learned, however that is saved and loaded."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +129,7 @@ def by_reset(module: Any) -> Any:
 
 
 @pytest.mark.parametrize("way", [by_file, by_state, by_reset, dspy.Module.deepcopy])
-def test_a_module_takes_its_network_along(
-    trained: fm.StrategyNetwork, better: Any, way: Callable[[Any], Any]
-) -> None:
+def test_a_module_takes_its_network_along(trained, better, way):
     module = Careful()
     module.network = better
     assert module.network.compilation.winner == "compiled"

@@ -9,6 +9,7 @@ from typing import Any
 import dspy
 import pytest
 from cli_helpers import folkmoot, isolate, lm
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.protocols.roles import roles_given
@@ -81,14 +82,10 @@ def replied_after_examples(body: dict[str, Any]) -> str:
     return replied(body) if shown else replied(body).replace('"B"', '"A"')
 
 
-def run(
-    scripted: ScriptedServer, command: str, program: str, *words: Any, reply: Any = replied
-) -> Any:
+def run(scripted: Any, command: str, program: str, *words: Any, reply: Any = replied) -> Any:
     scripted.reply = reply
     end = [*lm(scripted), "--no-track", "--yes"]
-    done = folkmoot(command, program, "--roles", "roles.yaml", *words, *end)
-    assert done.exit_code == 0, done.output
-    return done
+    return folkmoot(command, program, "--roles", "roles.yaml", *words, *end, code=0)
 
 
 def test_a_file_of_roles_is_evaluated_and_shown_by_name(scripted: ScriptedServer) -> None:
@@ -148,8 +145,7 @@ def test_own_roles_are_whole_without_the_file(scripted: ScriptedServer, tmp_path
     bodies = scripted.bodies
     assert bodies[: len(bodies) // 2] == bodies[len(bodies) // 2 :]
     Path("laws.jsonl").write_text(json.dumps({"id": "1", "title": "Theft", "text": "None."}))
-    with pytest.raises(fm.UserError, match="no longer what"):
-        fm.load_program("saved")
+    refused("no longer what", fm.load_program, "saved")
     elsewhere = fm.load_program("saved", environment="corpus:laws.jsonl")
     assert elsewhere.describe()["own_roles"].keys() == {"lawyer", "doctor", "judge"}
 
@@ -213,38 +209,33 @@ def test_programs_without_roles_pass_them_over_or_on(scripted: ScriptedServer) -
     assert "single:role=doctor" in folkmoot("try", *words, *end).output
 
 
+ROLE = "a: {instruction: x, outputs: {answer: y}"
+CODE = "bad.yaml names the environment mine:search, which is code.*--set environment="
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("a: {instruction: x, outputs: {why: y}}", "bad.yaml: the role 'a' gives no answer"),
-        ("a: {instruction: x, outputs: {answer: y}, tools: [corpse:a]}", "did you mean 'corpus'"),
-        (
-            "a: {instruction: x, outputs: {answer: y}, tools: [corpus:a]}",
-            "bad.yaml: a: there is no such corpus",
-        ),
-        ("a: {instruction: x, outputs: {answer: y}, tools: corpus:a}", "bad.yaml: .*no list"),
-        ("a: {instruction: x, outputs: {answer: y}, tool: [b]}", r"did you mean 'tools'"),
-        ("a: {instruction: x, outputs: {answer: y}, lm: mistral}", "'mistral' is not an LM name"),
-        ("a: {instruction: x, outputs: {answer: y}}\na: {}", "line 2: the key 'a' stands twice"),
+        (ROLE + ", tools: [corpse:a]}", "did you mean 'corpus'"),
+        (ROLE + ", tools: [corpus:a]}", "bad.yaml: a: there is no such corpus"),
+        (ROLE + ", tools: corpus:a}", "bad.yaml: .*no list"),
+        (ROLE + ", tool: [b]}", r"did you mean 'tools'"),
+        (ROLE + ", lm: mistral}", "'mistral' is not an LM name"),
+        (ROLE + "}\na: {}", "line 2: the key 'a' stands twice"),
         ("critic: {instruction: x, outputs: {answer: y}}", "bad.yaml: there is a role 'critic'"),
-        ("a: {instruction: x, outputs: {answer: y}, api_key: k}", "bad.yaml has 'api_key'"),
+        (ROLE + ", api_key: k}", "bad.yaml has 'api_key'"),
         ("a: mine:Lawyer", "bad.yaml names the role mine:Lawyer, which is code"),
-        (
-            "a: {instruction: x, outputs: {answer: y}, tools: [mine:search]}",
-            "bad.yaml names the environment mine:search, which is code.*--set environment=",
-        ),
+        (ROLE + ", tools: [mine:search]}", CODE),
         ("[a]", "bad.yaml holds no role"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_one_sentence(content: str, words: str) -> None:
     Path("mine.py").write_text(MINE)
     Path("bad.yaml").write_text(content)
-    with pytest.raises(fm.UserError, match=words) as caught:
-        fm.roles("bad.yaml")
-    assert "\n" not in str(caught.value)
+    refused(words, fm.roles, "bad.yaml")
     assert "mine" not in sys.modules
-    with pytest.raises(fm.UserError, match=words):
-        program_of("single:role=a", {"own_roles": "bad.yaml"})
+    refused(words, program_of, "single:role=a", {"own_roles": "bad.yaml"})
 
 
 def test_no_file_names_code(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,15 +269,10 @@ def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
     from folkmoot.pipelines.pipeline.plan import plan_pipeline
     from folkmoot.pipelines.pipeline.request import PipelineRequest
 
-    document = {
-        "data": {"train": "train.jsonl", "test": "test.jsonl"},
-        "lm": ["openai/scripted"],
-        "api_base": [scripted.url],
-        "roles": "roles.yaml",
-        "programs": ["single:role=doctor", "deliberation:lawyer,doctor:judge"],
-        "compile": {"optimizer": "bootstrap"},
-        "contest": {"margin": 5},
-    }
+    document = {"data": {"train": "train.jsonl", "test": "test.jsonl"}, "roles": "roles.yaml"}
+    document |= {"lm": ["openai/scripted"], "api_base": [scripted.url]}
+    document["programs"] = ["single:role=doctor", "deliberation:lawyer,doctor:judge"]
+    document |= {"compile": {"optimizer": "bootstrap"}, "contest": {"margin": 5}}
     plan = plan_pipeline(PipelineRequest(document))
     assert [step.title for step in plan.steps][-1] == "contest"
     with pytest.raises(fm.UserError, match="there is no role 'doctor'"):
@@ -298,12 +284,10 @@ def test_judges_without_a_seat_and_roles_of_saved_are_refused(scripted: Scripted
     with pytest.raises(fm.UserError, match=r"the role 'judge' is no agent.*tie_break=judge"):
         fm.Deliberation(sides, tie_break="majority")
     words = ("--data", "test.jsonl", "--roles", "roles.yaml", *lm(scripted), "--no-track", "--yes")
-    done = folkmoot("evaluate", "deliberation:lawyer,doctor:majority", *words)
-    assert done.exit_code == 2
+    done = folkmoot("evaluate", "deliberation:lawyer,doctor:majority", *words, code=2)
     assert "the role 'judge' is no agent of this program" in done.output
     fm.Deliberation(sides).save("saved")
-    done = folkmoot("evaluate", "saved", *words)
-    assert done.exit_code == 2
+    done = folkmoot("evaluate", "saved", *words, code=2)
     assert "the saved program saved has its own roles" in " ".join(done.output.split())
     # a study may leave the judge out
     space = {"program": "deliberation:lawyer,doctor", "tie_break": ["judge", "majority"]}

@@ -15,26 +15,22 @@ from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.seats import parse_sets
 
-
-@pytest.mark.parametrize(
-    ("spec", "same"),
-    [
-        ("single", fm.SingleAgent()),
-        ("single:cot", fm.SingleAgent("cot")),
-        ("single:role=intuitive", fm.SingleAgent(role="intuitive")),
-        ("ensemble:simple,cot:majority", fm.Ensemble(["simple", "cot"])),
-        ("ensemble:cot,cot:weighted", fm.Ensemble(["cot", "cot"], "weighted")),
-        ("deliberation:intuitive,reasoner:judge", fm.Deliberation(["intuitive", "reasoner"])),
-        (
-            "deliberation:critic,reasoner:majority",
-            fm.Deliberation(["critic", "reasoner"], "majority"),
-        ),
-        (
-            "deliberation:intuitive,retriever,reasoner:strongest=intuitive",
-            fm.Deliberation(["intuitive", "retriever", "reasoner"], "strongest:intuitive"),
-        ),
-    ],
+TALKERS = ["intuitive", "retriever", "reasoner"]
+SPECS = {
+    "single": fm.SingleAgent(),
+    "single:cot": fm.SingleAgent("cot"),
+    "single:role=intuitive": fm.SingleAgent(role="intuitive"),
+    "ensemble:simple,cot:majority": fm.Ensemble(["simple", "cot"]),
+    "ensemble:cot,cot:weighted": fm.Ensemble(["cot", "cot"], "weighted"),
+    "deliberation:intuitive,reasoner:judge": fm.Deliberation(["intuitive", "reasoner"]),
+    "deliberation:critic,reasoner:majority": fm.Deliberation(["critic", "reasoner"], "majority"),
+}
+SPECS[f"deliberation:{','.join(TALKERS)}:strongest=intuitive"] = fm.Deliberation(
+    TALKERS, "strongest:intuitive"
 )
+
+
+@pytest.mark.parametrize(("spec", "same"), SPECS.items())
 def test_short_specs(spec: str, same: Any) -> None:
     built = program_of(spec)
     assert type(built) is type(same)
@@ -82,8 +78,8 @@ def test_short_specs(spec: str, same: Any) -> None:
     ],
 )
 def test_what_is_wrong_with_a_spec_a_parameter_or_a_yaml_file_is_named(
-    source: str, sets: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    source, sets, words, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(fm.UserError, match=words) as caught:
         program_of(write(tmp_path, source) if "\n" in source else source, sets)
@@ -117,9 +113,6 @@ def test_examples_are_specs(corpus: Path, tmp_path: Path, monkeypatch: pytest.Mo
         kind = fm.StrategyNetwork if name == "network" else protocol.program
         sets = {"environment": f"corpus:{corpus}"} if name == "team" else {}
         assert isinstance(program_of(protocol.example, sets), kind)
-
-
-# YAML
 
 
 def write(folder: Path, text: str) -> Path:
@@ -174,9 +167,6 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
     assert seats["judge"].predict.lm.model == "openai/big"
     assert seats["reasoner"].predict.lm.kwargs["temperature"] == 0.5
     assert seats["intuitive"].predict.lm is None
-
-
-# --set
 
 
 def test_set_values_as_people_write_them() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 
 import folkmoot as fm
@@ -162,10 +161,8 @@ last_word = {module}:last_word
 [folkmoot.logs]
 tally = {module}:tally
 """
-REGISTRIES: list[Registry] = [
-    *(PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS, TIE_BREAKS),
-    *(ATTACHED, FUNCTIONS, OTHERS),
-]
+REGISTRIES: list[Registry] = [PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS, TIE_BREAKS]
+REGISTRIES += [ATTACHED, FUNCTIONS, OTHERS]
 TALK = ["intuitive", "reasoner"]
 
 
@@ -237,10 +234,8 @@ def quarrel(program: Any) -> Any:
     """The prediction of a dialogue whose first speaker says A, the second B, in each round."""
     answers = iter("AB" * 9)
     said = {"reasoning": "so", "explanation": "so"}
-    with (
-        ScriptedServer(lambda request: json.dumps({**said, "answer": next(answers)})) as server,
-        dspy.context(lm=fm.lm("openai/test", api_base=server.url)),
-    ):
+    with ScriptedServer(lambda _: json.dumps({**said, "answer": next(answers)})) as server:
+        program.set_lm(fm.lm("openai/test", api_base=server.url))
         return program(question="Which?", choices=["one", "two"])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cli_helpers import rows_of
 from mortal import Constant, questions
+from refusals import refused
 from repeats import row, write_run
 
 import folkmoot as fm
@@ -27,6 +28,11 @@ def three_rows(**fields: Any) -> list[dict[str, Any]]:
     return [row(0), row(1, right=False), row(2) | fields]
 
 
+TOLD = "'q1' has another text, other options or another gold answer"
+STRICT = {"answer": "B", "correct": False, "score": 0.0, "strict": True}
+LESS = "less than a question without an answer scores (0)"
+
+
 @pytest.mark.parametrize(
     ("metric", "fields", "said"),
     [
@@ -39,32 +45,18 @@ def three_rows(**fields: Any) -> list[dict[str, Any]]:
         (None, {"score": 0.5}, "is 0.5: it must be right (1) or wrong (0)"),
         (None, {"score": 1e308}, "score is not valid"),
         (None, NUMBER | {"answer": "1250.5"}, "scores 0"),
-        (
-            None,
-            {"answer": "B", "correct": False, "score": 0.0, "strict": True},
-            "in the strict form",
-        ),
+        (None, STRICT, "in the strict form"),
         (None, HALF, "scores 0"),
         (None, HALF | {"score": 0.0, "correct": False, "f1": 1.0}, "`em` and `f1`"),
         (F1, HALF | {"score": 0.9, "correct": None}, "scores 0.9, but its answer"),
         (BY_PATTERN, {"answer": "BA"}, "scores 0"),
         (OWN, {"score": 6.0, "correct": None}, "is 6, outside 1 to 5"),
-        (
-            FREE,
-            {"score": -1.0, "correct": None},
-            "less than a question without an answer scores (0)",
-        ),
+        (FREE, {"score": -1.0, "correct": None}, LESS),
         (None, {"id": "q1"}, "'q1' has its repeat 0 on line 2, too"),
-        (
-            None,
-            {"id": "q1", "repeat": 1},
-            "'q1' has another text, other options or another gold answer",
-        ),
+        (None, {"id": "q1", "repeat": 1}, TOLD),
     ],
 )
-def test_every_reader_refuses_a_doctored_row(
-    metric: Any, fields: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_every_reader_refuses_a_doctored_row(metric, fields, said, tmp_path):
     if metric in (F1, OWN):  # the other rows as such a metric scores them
         good = [each | {"correct": None, "score": 1.0, "answer": "A"} for each in three_rows()]
     else:
@@ -86,12 +78,9 @@ def test_every_reader_refuses_a_doctored_row(
 
 
 def test_rows_that_evaluate_wrote_are_read_again(tmp_path: Path) -> None:
-    asked = [
-        *questions(3),
-        fm.Question(id="n", question="How many?", kind="number", answer="1,250"),
-        fm.Question(id="b", question="Is it?", kind="boolean", answer="no"),
-        fm.Question(id="s", question="Who?", kind="span", answer="Marie Curie"),
-    ]
+    asked = questions(3)
+    for kind, answer in (("number", "1,250"), ("boolean", "no"), ("span", "Marie Curie")):
+        asked.append(fm.Question(id=kind, question=f"A {kind}?", kind=kind, answer=answer))
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     for metric in ("accuracy", "em", "f1", "exact", "contains", "regex:A|B"):
         given: Any = {"metric": metric, "out": tmp_path / metric, "tracking": False}
@@ -107,8 +96,7 @@ def test_a_run_is_not_resumed_upon_doctored_rows(tmp_path: Path) -> None:
     lines[1]["score"] = 5.0
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     said = r"results\.jsonl, line 2: the score of the question 'q1' is 5"
-    with pytest.raises(fm.UserError, match=said):
-        fm.evaluate(Constant(), questions(3), lm=lm, out=tmp_path, tracking=False)
+    refused(said, fm.evaluate, Constant(), questions(3), lm=lm, out=tmp_path, tracking=False)
 
 
 def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path: Path) -> None:
@@ -122,5 +110,4 @@ def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path:
         doctored = [rows[0], rows[1] | fields]
         lines = [json.dumps(each) + "\n" for each in doctored]
         (run.folder / "results.jsonl").write_text("".join(lines))
-        with pytest.raises(fm.UserError, match=said):
-            fm.compare(run.folder, run.folder)
+        refused(said, fm.compare, run.folder, run.folder)

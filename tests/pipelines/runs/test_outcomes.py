@@ -20,14 +20,10 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "t.jsonl",
-        row(),
-        row(strategy="zero_shot", answer="B", correct=False),
-        row(agent="bob", answer="B", correct=False),
-        row(question_id="q2", question="And tea?", group="drinks", answer=None, correct=False),
-    )
-    table = read_outcomes(path)
+    rows = [row(), row(strategy="zero_shot", answer="B", correct=False)]
+    rows += [row(agent="bob", answer="B", correct=False)]
+    rows += [row(question_id="q2", question="And tea?", group="drinks", answer=None, correct=False)]
+    table = read_outcomes(write(tmp_path / "t.jsonl", *rows))
     assert table.ids == ("q1", "q2")
     assert table.questions == ("What holds soup?", "And tea?")
     assert table.groups == (None, "drinks")
@@ -52,17 +48,11 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
         ([row(), row(agent="bob", question="Other?")], 2, "text or group than at {path}, line 1"),
-        (
-            [row(), row(agent="bob", strategy=None)],
-            2,
-            "some rows have a strategy and some have none",
-        ),
+        ([row(), row(agent="bob", strategy=None)], 2, "rows have a strategy and some have none"),
         ([{"agent": "ann"}], 1, "'question_id' is missing"),
     ],
 )
-def test_a_bad_row_is_refused_by_file_and_line(
-    tmp_path: Path, rows: list[dict[str, Any]], line: int, said: str
-) -> None:
+def test_a_bad_row_is_refused_by_file_and_line(tmp_path, rows, line, said):
     path = write(tmp_path / "t.jsonl", *rows)
     with pytest.raises(UserError) as told:
         read_outcomes(path)

@@ -11,9 +11,7 @@ import folkmoot as fm
 PAGE = Path(fm.__file__).parent / "docs" / "ship-it.md"
 
 
-def test_the_fastapi_file_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: Any
-) -> None:
+def test_the_fastapi_file_answers(tmp_path, monkeypatch, scripted):
     pytest.importorskip("fastapi", reason="FastAPI is not a dependency")
     from fastapi.testclient import TestClient
 

@@ -31,6 +31,19 @@ def with_client(service: Service, work: Callable[[Client], Awaitable[None]]) -> 
     asyncio.run(run())
 
 
+def replies(service: Service, status: int) -> dict[str, Any]:
+    """What it replies to a question, with this status."""
+    found: dict[str, Any] = {}
+
+    async def work(client: Client) -> None:
+        reply = await client.post("/answer", json=QUESTION)
+        assert reply.status == status
+        found.update(await reply.json())
+
+    with_client(service, work)
+    return found
+
+
 def service(program: Any = None, **settings: Any) -> Service:
     return Service(program or fm.SingleAgent("simple"), planted_lm(ASKED), **settings)
 
@@ -68,9 +81,7 @@ def test_a_question_is_answered_and_its_calls_are_in_the_ledger(tmp_path: Path) 
         (json.dumps(QUESTION).encode(), {"Content-Type": "text/plain"}, 415, "JSON"),
     ],
 )
-def test_what_is_no_question_is_refused_in_a_sentence(
-    body: bytes, headers: dict[str, str], status: int, words: str
-) -> None:
+def test_what_is_no_question_is_refused_in_a_sentence(body, headers, status, words):
     async def work(client: Client) -> None:
         sent = {"Content-Type": "application/json", **headers}
         reply = await client.post("/answer", data=body, headers=sent)
@@ -110,17 +121,9 @@ class Slow(dspy.Module):  # type: ignore[misc]
 
 
 def test_a_question_has_a_time_out_and_a_budget() -> None:
-    async def late(client: Client) -> None:
-        assert (await client.post("/answer", json=QUESTION)).status == 504
-
-    async def dear(client: Client) -> None:
-        reply = await client.post("/answer", json=QUESTION)
-        assert reply.status == 503
-        assert "budget" in (await reply.json())["error"]
-
-    slow = service_of(ServeRequest(Slow(), lm=planted_lm(ASKED), within=0.2))
-    with_client(slow, late)
-    with_client(service(fm.SingleAgent("self_consistency"), question_budget=Budget(calls=1)), dear)
+    replies(service_of(ServeRequest(Slow(), lm=planted_lm(ASKED), within=0.2)), 504)
+    dear = service(fm.SingleAgent("self_consistency"), question_budget=Budget(calls=1))
+    assert "budget" in replies(dear, 503)["error"]
 
 
 class Broken(dspy.Module):  # type: ignore[misc]
@@ -130,13 +133,8 @@ class Broken(dspy.Module):  # type: ignore[misc]
 
 def test_a_program_that_fails_says_why_without_a_key() -> None:
     lm = dspy.LM("openai/x", api_key="sk-canary-8a41f0c2")
-
-    async def work(client: Client) -> None:
-        reply = await client.post("/answer", json=QUESTION)
-        assert reply.status == 500
-        assert (await reply.json())["error"] == "RuntimeError: no way with …"
-
-    with_client(service_of(ServeRequest(Broken(), lm=lm)), work)
+    failed = replies(service_of(ServeRequest(Broken(), lm=lm)), 500)
+    assert failed["error"] == "RuntimeError: no way with …"
 
 
 class Unsure(fm.SingleAgent):
@@ -149,10 +147,6 @@ class Unsure(fm.SingleAgent):
 
 
 def test_what_is_for_a_person_has_status_202() -> None:
-    async def work(client: Client) -> None:
-        reply = await client.post("/answer", json=QUESTION)
-        assert reply.status == 202
-        bill = {"cost_usd": pytest.approx(0.000169)}
-        assert await reply.json() == {"answer": None, "decided_by": PERSON, **bill}
-
-    with_client(service(Unsure("simple")), work)
+    bill = {"cost_usd": pytest.approx(0.000169)}
+    handed_on = replies(service(Unsure("simple")), 202)
+    assert handed_on == {"answer": None, "decided_by": PERSON, **bill}

@@ -299,9 +299,7 @@ def test_a_container_has_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman"])
-def test_a_container_is_started_and_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
-) -> None:
+def test_a_container_is_started_and_ended(tmp_path, monkeypatch, engine):
     program = tmp_path / "bin" / engine
     program.parent.mkdir()
     noted = f'printf "%s " "$@" >> {tmp_path}/asked\necho >> {tmp_path}/asked\n'

@@ -4,14 +4,14 @@ import importlib.util
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acting import REPAIRED, add_task, no_bwrap
-from children import BARE
+from children import BARE, wait_until
 from cli_helpers import closed_port
 from completions import completion
 
@@ -184,9 +184,7 @@ def test_a_task_is_ended_on_its_worker(cluster: None, tmp_path: Path, runs: Runs
 
 @pytest.mark.nightly
 @needs_ray
-def test_functions_run_by_their_names(
-    cluster: None, tmp_path: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_functions_run_by_their_names(cluster, tmp_path, runs, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("crew_on_workers.py").write_text(ASKS + FUNCTION + DIES)
     here, *_ = runs("crew_on_workers:solve", "here")
@@ -223,16 +221,12 @@ def test_a_contest_has_the_same_standings(cluster: None, tmp_path: Path, runs: R
         (None, {"meter_host": "here"}, "give this machine's IPv4 address"),
     ],
 )
-def test_what_no_worker_can_do_is_refused(
-    tmp_path: Path, runs: Runs, program: Any, options: dict[str, Any], sentence: str
-) -> None:
+def test_what_no_worker_can_do_is_refused(tmp_path, runs, program, options, sentence):
     with pytest.raises(fm.UserError, match=sentence):
         runs(program or crew(tmp_path), "run", **{"engine": "ray", **options})
 
 
-def test_questions_that_are_no_tasks_and_a_missing_extra_are_refused(
-    tmp_path: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_that_are_no_tasks_and_a_missing_extra_are_refused(tmp_path, runs, monkeypatch):
     asked = [fm.Question(id="q", question="Why?", answer="yes")]
     with pytest.raises(fm.UserError, match="--engine ray is for tasks"):
         fm.evaluate(crew(tmp_path), asked, lm=runs.lm, engine="ray", tracking=False)
@@ -262,7 +256,7 @@ def test_an_address_where_nothing_listens_is_said(monkeypatch: pytest.MonkeyPatc
     began = time.monotonic()
     with pytest.raises(fm.UserError, match=r"Ray cannot be used .*refused.*correct RAY_ADDRESS"):
         join_cluster("127.0.0.1")
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120
 
 
 def test_a_socket_of_another_machine_leads_to_the_meter(tmp_path: Path, runs: Runs) -> None:
@@ -283,10 +277,3 @@ def upper(server: socket.socket) -> None:
     near, _ = server.accept()
     with near:
         near.sendall(near.recv(100).upper())
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)

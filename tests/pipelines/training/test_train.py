@@ -2,12 +2,11 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from children import Child, code
+from children import Child, code, wait_until
 from cli_helpers import folkmoot, lm, question, rows_of, write
 from outcome_tables import embed_words, planted
 
@@ -26,12 +25,12 @@ def tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     return write(home / "train.jsonl", *planted(60, 1)), write(home / "test.jsonl", *planted(80, 2))
 
 
-def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
+def trained(tables: tuple[Path, Path], out: Path, *words: Any, code: int | None = None) -> Any:
     """The command's result on the tables, untracked unless the words say otherwise."""
     track = [] if "--track" in words else ["--no-track"]
     track += [] if "epochs=10" in words else ["--set", "epochs=4"]
     tested = ("--outcomes", tables[0], "--test", tables[1])
-    return folkmoot("train", *tested, "--out", out, *track, *SMALL, *words)
+    return folkmoot("train", *tested, "--out", out, *track, *SMALL, *words, code=code)
 
 
 def refused(said: Any) -> str:
@@ -43,11 +42,8 @@ def refused(said: Any) -> str:
     return str(lines[0])
 
 
-def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
-    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
-) -> None:
-    done = trained(tables, tmp_path / "net", "--seed", 3, "--json")
-    assert done.exit_code == 0, done.output
+def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(tables, tmp_path, scripted):
+    done = trained(tables, tmp_path / "net", "--seed", 3, "--json", code=0)
     found = json.loads(done.stdout)
     for name in NAMES:
         assert set(found[name]) == {"value", "low", "high", "calls"}
@@ -96,12 +92,10 @@ def test_a_seed_gives_the_same_test_again(tables: tuple[Path, Path], tmp_path: P
     assert again.exit_code == 0, again.output
     repeated = json.loads(again.stdout)
     assert repeated["verdict"] == one["verdict"]
-    rival = folkmoot(
-        *("evaluate", f"network:{tmp_path / 'one' / 'rivals' / 'knn'}", "--dry-run", "--data"),
-        *(write(tmp_path / "asked.jsonl", question(1)), "--lm", "openai/x"),
-        *("--api-base", "http://localhost:1"),
-    )
-    assert rival.exit_code == 0, rival.output
+    asked = write(tmp_path / "asked.jsonl", question(1))
+    known = ("--dry-run", "--lm", "openai/x", "--api-base", "http://localhost:1")
+    rival = f"network:{tmp_path / 'one' / 'rivals' / 'knn'}"
+    folkmoot("evaluate", rival, "--data", asked, *known, code=0)
     for name in (*NAMES, "differences", "ties"):
         assert repeated[name] == one[name]
     shown = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1])
@@ -117,8 +111,7 @@ def test_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: Scri
         assert folkmoot("evaluate", spec, "--data", source, *words, tmp_path / name).exit_code == 0
     calls = len(scripted.bodies)
     places = (tmp_path / "learn", tmp_path / "test" / "results.jsonl")
-    done = trained(places, tmp_path / "net", "--json")
-    assert done.exit_code == 0, done.output
+    done = trained(places, tmp_path / "net", "--json", code=0)
     found = json.loads(done.stdout)
     assert found["training"]["strategies"] == ["zero_shot", "cot"]
     assert found["consensus"]["value"] == 0.5
@@ -127,14 +120,9 @@ def test_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: Scri
 
 def started(*words: Any) -> Child:
     """`folkmoot WORDS` in a process of its own, with embeddings that need no model."""
-    start = (
-        "from outcome_tables import words_of\n"
-        "from folkmoot.pipelines.data.embeddings import Embedder\n"
-        "from children import command\n"
-        "import sys\n"
-        "Embedder._encode = lambda self, t: words_of(t)\n"
-        "command(*sys.argv[1:])\n"
-    )
+    start = "from outcome_tables import words_of\nfrom children import command\nimport sys\n"
+    start += "from folkmoot.pipelines.data.embeddings import Embedder\n"
+    start += "Embedder._encode = lambda self, t: words_of(t)\ncommand(*sys.argv[1:])\n"
     return Child(code, start, *words)
 
 
@@ -174,8 +162,7 @@ def test_a_training_is_one_run_in_mlflow(tables: tuple[Path, Path], tmp_path: Pa
     from folkmoot.pipelines.tracking.store import open_client
 
     for _ in range(2):  # going on with a finished training logs nothing twice
-        done = trained(tables, tmp_path / "net", "--track")
-        assert done.exit_code == 0, done.output
+        trained(tables, tmp_path / "net", "--track", code=0)
     client = open_client()
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
     assert [run.info.status for run in runs] == ["FINISHED"]
@@ -211,13 +198,11 @@ def questions_of(folder: Path, split: str, count: int) -> Path:
 
 
 def live_words(tmp_path: Path, url: str, out: Path) -> list[Any]:
-    return [
-        "train", "network",
-        "--train", questions_of(tmp_path, "learn", 12), "--test", questions_of(tmp_path, "exam", 6),
-        "--set", "agents=3", "--set", "strategies=[zero_shot, cot, self_ask]",
-        "--set", "epochs=2", "--set", "batch=4", "--set", "checkpoint_every=1",
-        "--lm", "openai/scripted", "--api-base", url, "--out", out, "--no-track", "--json",
-    ]  # fmt: skip
+    learn, test = questions_of(tmp_path, "learn", 12), questions_of(tmp_path, "exam", 6)
+    sets = "agents=3", "strategies=[zero_shot, cot, self_ask]", "epochs=2", "batch=4"
+    words = ["train", "network", "--train", learn, "--test", test, "--no-track", "--json"]
+    words += ["--lm", "openai/scripted", "--api-base", url, "--out", out]
+    return words + [f"--set={each}" for each in (*sets, "checkpoint_every=1")]
 
 
 def by_strategy(body: dict[str, Any]) -> str:
@@ -231,8 +216,7 @@ def by_strategy(body: dict[str, Any]) -> str:
 def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> None:
     with ScriptedServer(by_strategy) as server:
         words = live_words(tmp_path, server.url, tmp_path / "net")
-        done = folkmoot(*words)
-        assert done.exit_code == 0, done.output
+        done = folkmoot(*words, code=0)
         found = json.loads(done.stdout)
         assert found["counts"]["rows"] == 6
         assert 0 < found["report"]["individual"] <= 1
@@ -243,8 +227,7 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
         assert strategies <= {"zero_shot", "cot", "self_ask"}
         calls = len(server.bodies)
         assert calls <= 2 * 12 * 3 + 6 * 3
-        again = folkmoot(*words)
-        assert again.exit_code == 0, again.output
+        folkmoot(*words, code=0)
         assert len(server.bodies) == calls
     kept = (tmp_path / "net" / "training" / ".folkmoot" / "calls.jsonl").read_text().splitlines()
     assert len(kept) == calls - 6 * 3
@@ -255,27 +238,20 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
 @pytest.mark.nightly
 def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: Path) -> None:
     with ScriptedServer(by_strategy) as server:
-        whole = folkmoot(*live_words(tmp_path, server.url, tmp_path / "whole"))
-        assert whole.exit_code == 0, whole.output
+        whole = folkmoot(*live_words(tmp_path, server.url, tmp_path / "whole"), code=0)
         server.requests.clear()
         server.delay = 0.05
         out = tmp_path / "cut"
         words = live_words(tmp_path, server.url, out)
         killed = started(*words)
-        ends = time.monotonic() + 120
-        while not (out / "checkpoint.safetensors").exists():
-            assert killed.poll() is None, "the process ended before it could be stopped"
-            assert time.monotonic() < ends
-            time.sleep(0.002)
+        wait_until((out / "checkpoint.safetensors").exists)
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)
         kept = (out / "training" / ".folkmoot" / "calls.jsonl").read_bytes().count(b"\n")
         server.delay = 0.0
-        while server.in_flight:
-            time.sleep(0.01)
+        wait_until(lambda: not server.in_flight)
         server.requests.clear()
-        resumed = folkmoot(*words)
-        assert resumed.exit_code == 0, resumed.output
+        resumed = folkmoot(*words, code=0)
         total = len((out / "training" / ".folkmoot" / "calls.jsonl").read_text().splitlines())
         assert len(server.bodies) == total - kept + 6 * 3
     for name in ("tensors.safetensors", "training_log.json"):
@@ -287,10 +263,8 @@ def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: P
 def test_a_budget_stops_a_live_training_more_goes_on(tables: Any, tmp_path: Path) -> None:
     with ScriptedServer(by_strategy) as server:
         words = live_words(tmp_path, server.url, tmp_path / "net")
-        stopped = folkmoot(*words, "--budget", "10 calls")
-        assert stopped.exit_code == 1
+        stopped = folkmoot(*words, "--budget", "10 calls", code=1)
         assert "budget 10 calls spent" in stopped.stderr
         assert len(server.bodies) == 10
-        done = folkmoot(*words, "--budget", "500 calls")
-        assert done.exit_code == 0, done.output
+        done = folkmoot(*words, "--budget", "500 calls", code=0)
         assert json.loads(done.stdout)["counts"]["rows"] == 6

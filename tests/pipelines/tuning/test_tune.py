@@ -231,9 +231,7 @@ class Talk(fm.Deliberation):
         ({"program": Talk(["critic", "reasoner"]), "max_rounds": [1, 2]}, Talk),
     ],
 )
-def test_a_class_that_nothing_registers_is_tuned_and_found_again(
-    space: Any, kind: type[fm.Program], scripted: Any, tmp_path: Path
-) -> None:
+def test_a_class_that_nothing_registers_is_tuned_and_found_again(space, kind, scripted, tmp_path):
     scripted.reply = scripted_by(critic_first)
     found = [tuned(scripted, space, tmp_path / "out", trials=2) for _ in range(2)]
     assert [type(study.best) for study in found] == [kind, kind]

@@ -78,9 +78,7 @@ def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("storage", ["own", "postgresql"], indirect=True)
-def test_a_killed_worker_gives_its_trial_back(
-    point: str, storage: str | None, planted: ScriptedServer, undisturbed: list[Any], tmp_path: Path
-) -> None:
+def test_a_killed_worker_gives_its_trial_back(point, storage, planted, undisturbed, tmp_path):
     out, name = tmp_path / "out", f"here {point}"
     die(kill, point, planted.url, out, storage, name)
     study = study_at(planted.url, out, storage=storage, study=name, trials=TRIALS)
@@ -96,8 +94,8 @@ def test_a_killed_worker_gives_its_trial_back(
 @pytest.mark.parametrize("point", list(POINTS)[:-1])
 @pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
 def test_a_worker_killed_on_another_machine_is_missed_when_its_heartbeat_stops(
-    point: str, storage: str, planted: ScriptedServer, tmp_path: Path
-) -> None:
+    point, storage, planted, tmp_path
+):
     name = f"there {point}"
     die(kill, point, planted.url, tmp_path / "there", storage, name)
     study = study_at(planted.url, tmp_path / "here", storage=storage, study=name, trials=TRIALS)

@@ -23,8 +23,8 @@ def runs(client: mlflow.MlflowClient) -> list[Any]:
 @pytest.mark.nightly
 @pytest.mark.plots
 def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
-    scripted: Any, client: mlflow.MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scripted, client, tmp_path, monkeypatch
+):
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)  # where the saved winner finds its LM again
     scripted.reply = scripted_by(critic_first)
     goals = ["accuracy", "calls"]
