@@ -65,7 +65,19 @@ _FAILED = frozenset(
 """The finish reasons of attempts that failed on the way."""
 
 
-_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", "cost_usd", "tier", "searches"})
+class Charges(TypedDict):
+    """What the price of a call depends on beside its tokens: what the endpoint says that it cost,
+    its service tier, how often it searched the web, and how many of the tokens that it wrote to the
+    provider's cache stay there for hours. Each is None where a reply does not say it.
+    """
+
+    cost_usd: float | None
+    tier: str | None
+    searches: int | None
+    lasting_write_tokens: int | None
+
+
+_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
 
 
 @dataclass
@@ -80,8 +92,7 @@ class Reply:
     reasoning. `body` is the endpoint's whole answer, if requested. `probability` is the LM's own of
     the answer in the text, 0 to 1, if `logprobs` were requested and the endpoint gives them.
     `thoughts` are what the LM said to itself before the reply, `model` is the name under which the
-    endpoint answered, `cost_usd` what it says that the call cost, `tier` its service tier, and
-    `searches` how often it searched the web; each None where it does not say.
+    endpoint answered; for the others see `Charges`. Each is None where it does not say.
     """
 
     text: str
@@ -98,6 +109,7 @@ class Reply:
     cost_usd: float | None = None
     tier: str | None = None
     searches: int | None = None
+    lasting_write_tokens: int | None = None
 
     @property
     def truncated(self) -> bool:
@@ -298,9 +310,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             probability=answer_probability(_logprobs_in(choices[0])),
             thoughts=thoughts or None,
             model=_name_in(body.get("model")),
-            cost_usd=cost_in(body.get("usage")),
-            tier=_name_in(body.get("service_tier")),
-            searches=searches_in(body),
+            **charges_in(body),
         )
     except UNREADABLE as problem:
         if isinstance(problem, CallError):  # some are errors of the user's, too
@@ -372,6 +382,34 @@ def _name_in(value: object) -> str | None:
     if not isinstance(value, str) or not value:
         return None
     return one_line(value)[:200]
+
+
+def charges_in(body: Mapping[str, Any]) -> Charges:
+    """What a reply says of its price, beside the tokens."""
+    usage = body.get("usage")
+    # Anthropic has its tier among the counts.
+    inner = usage.get("service_tier") if isinstance(usage, dict) else None
+    return {
+        "cost_usd": cost_in(usage),
+        "tier": _name_in(body.get("service_tier") or inner),
+        "searches": searches_in(body),
+        "lasting_write_tokens": _lasting_in(usage),
+    }
+
+
+def _lasting_in(usage: object) -> int | None:
+    """The tokens that a provider keeps in its cache for hours, for which it asks more; None where
+    none are told of.
+    """
+    if not isinstance(usage, dict):
+        return None
+    found = None
+    for part in (usage, usage.get("prompt_tokens_details"), usage.get("input_tokens_details")):
+        for name in _LIVES:
+            lives = part.get(name) if isinstance(part, dict) else None
+            if isinstance(lives, dict):
+                found = _first(_plausible(lives), _LASTING) or found
+    return found
 
 
 def searches_in(body: Mapping[str, Any]) -> int | None:
@@ -513,7 +551,9 @@ _WRITTEN = (
     ("prompt_tokens_details", "cache_write_tokens"),
     "cache_creation_input_tokens",
 )
-
+# Where they state how long what was written stays, and what they call hours there.
+_LIVES = ("cache_creation", "cache_creation_token_details", "cache_write_tokens_details")
+_LASTING = ("ephemeral_1h_input_tokens", "ephemeral_12h_input_tokens", "ttl_12h_tokens")
 
 _COUNT = re.compile(r"\d+(?:\.0*)?")
 _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})

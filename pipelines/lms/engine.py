@@ -45,7 +45,7 @@ from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
-from .endpoint import Reply, Transport, cost_in, tokens_in
+from .endpoint import Reply, Transport, charges_in, tokens_in
 from .failures import (
     MAY_BE_BILLED,
     MOST_PAUSE,
@@ -761,7 +761,7 @@ class Engine:
         if problem is None:
             return self._entry(call, sent.result(), number)
         usage = getattr(problem, "usage", None)
-        stated = Reply("", "", **tokens_in(usage), cost_usd=cost_in(usage))
+        stated = Reply("", "", **tokens_in(usage), **charges_in({"usage": usage}))
         if stated.prompt_tokens or stated.cost_usd is not None:
             return self._entry(call, stated, number)
         if isinstance(problem, UnusableReplyError) or kind in MAY_BE_BILLED:

@@ -241,8 +241,9 @@ def lm_identity(language_model: Any) -> LMFields | None:
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:
-    given = price[:-1] if isinstance(price, Prices) else price  # its last field has the steps
-    right = 2 <= len(given) < len(Prices._fields) and None not in given[:2]
+    flat = Prices._fields.index("steps")  # the fields before it are those that a user may give
+    given = price[:flat] if isinstance(price, Prices) else price
+    right = 2 <= len(given) <= flat and None not in given[:2]
     if not right or not all(usd is None or 0 <= usd < float("inf") for usd in given):
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"

@@ -27,7 +27,7 @@ from folkmoot.modules.base.context import OPEN_BOOKS, bound
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.base.run_files import books_of
 from folkmoot.pipelines.lms import engine as engine_module
-from folkmoot.pipelines.lms.endpoint import Reply, searches_in, tokens_in
+from folkmoot.pipelines.lms.endpoint import Reply, charges_in, searches_in, tokens_in
 from folkmoot.pipelines.lms.engine import Engine
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
 from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token, search_fee
@@ -141,6 +141,55 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
     for prompt, tier in ((256_000, first), (256_001, second)):
         cost = prompt * tier["input_cost_per_token"] + 10 * tier["output_cost_per_token"]
         assert tiered.cost(Usage(1, prompt, 10)) == pytest.approx(cost, rel=1e-12)
+
+
+ANTHROPIC_USAGE = {"input_tokens": 10, "output_tokens": 2, "cache_creation_input_tokens": 900}
+OPENAI_USAGE = {"prompt_tokens": 910, "completion_tokens": 2}
+LIVES = {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 800}
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "dollars"),
+    [
+        ("anthropic/claude-sonnet-4-5", {**ANTHROPIC_USAGE, "cache_creation": LIVES}, 5.235e-3),
+        ("anthropic/claude-sonnet-4-5", {**ANTHROPIC_USAGE, "cache_creation": None}, 3.435e-3),
+        (  # as LiteLLM has it
+            "anthropic/claude-sonnet-4-5",
+            {
+                **OPENAI_USAGE,
+                "prompt_tokens_details": {
+                    "cache_creation_tokens": 900,
+                    "cache_creation_token_details": LIVES,
+                },
+            },
+            5.235e-3,
+        ),
+        (
+            "openai/gpt-5.6",
+            {
+                **OPENAI_USAGE,
+                "input_tokens_details": {"cache_write_tokens_details": {"ttl_12h_tokens": 800}},
+                "prompt_tokens_details": {"cache_write_tokens": 900},
+            },
+            8.58e-3,
+        ),
+    ],
+)
+def test_what_stays_in_a_cache_for_hours_costs_more(
+    model: str, usage: dict[str, Any], dollars: float
+) -> None:
+    prices, charges = price_per_token(model), charges_in({"usage": usage})
+    assert prices is not None
+    assert prices.cost(Reply("A", "stop", **tokens_in(usage), **charges)) == pytest.approx(dollars)
+
+
+@pytest.mark.parametrize(("prompt", "ending"), [(272_000, ""), (272_001, "_above_272k_tokens")])
+def test_a_tier_has_its_own_price_of_a_long_prompt(prompt: int, ending: str) -> None:
+    table, prices = known_model("openai/gpt-5.6"), price_per_token("openai/gpt-5.6", "priority")
+    assert prices is not None
+    each = table[f"input_cost_per_token{ending}_priority"]
+    assert prices.cost(Usage(1, prompt, 0)) == pytest.approx(prompt * each)
+    assert charges_in({"usage": {"service_tier": "priority"}})["tier"] == "priority"
 
 
 @pytest.mark.parametrize(
