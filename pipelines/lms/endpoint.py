@@ -255,9 +255,11 @@ def usage_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def read_events(text: str, endpoint: AskedEndpoint) -> str:
-    """The text of a stream. Raises what an error among its events means; the usage that other
-    events state is billed.
+    """The text of a stream, with a line feed at the end of each line. Raises what an error among
+    its events means; the usage that other events state is billed.
     """
+    # A line of a stream may end with a carriage return alone.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if '"error"' not in text and "\nerror:" not in f"\n{text}":
         return text
     events = list(events_in(text))
