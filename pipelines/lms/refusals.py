@@ -67,6 +67,11 @@ _TOO_LONG = pattern(
     r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds",
     re.DOTALL,
 )
+_NO_ROOM = pattern(
+    r"requires more (?:system |gpu )?memory|(?:unable|failed) to load model|error loading model|"
+    r"insufficient system resources|cudamalloc failed|unable to allocate\b.{0,30}\bbuffer"
+)
+"""What a server says of a model for which its machine has no room."""
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
 _STATED_WAIT = pattern(
     r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
@@ -133,6 +138,12 @@ def failure_of(
     never = status == 429 and "request too large" in words
     if status == 413 or never or (status in (400, 422, 500) and _TOO_LONG.search(words)):
         return TooLongRequest(refused, status, text)
+    # A model that was there before may be there again after a moment.
+    if status >= 500 and not endpoint.answered and _NO_ROOM.search(words):
+        return EndpointDown(
+            f"{name} cannot load the model {model!r} ({status}: {reason}): choose a smaller one, "
+            "or free memory there"
+        )
     # 424 is that of TGI for a reply that failed on the way, 498 Groq's for a flex tier without
     # capacity, 499 that of a call that was cancelled.
     if (status >= 500 and status != 501) or status in (408, 409, 424, 425, 429, 498, 499):

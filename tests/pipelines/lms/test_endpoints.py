@@ -350,6 +350,19 @@ BEHAVIOURS = [
             (400, "Invocation of model ID x with on-demand throughput isn't supported.", ""),
         )
     ),
+    *(
+        Behaviour(
+            f"no room: {words}", always(error(500, words)), stopped="choose a smaller one", calls=1
+        )
+        for words in (
+            "model requires more system memory (5.6 GiB) than is available (3.1 GiB)",
+            "llama runner process has terminated: cudaMalloc failed: out of memory",
+            "unable to load model: /models/blobs/sha256-1",
+        )
+    ),
+    Behaviour(
+        "no room for a moment", once(error(500, "model requires more system memory")), calls=4
+    ),
     Behaviour("no access", always(error(403, "no")), stopped=WRONG_KEY, calls=1),
     *(
         Behaviour(f"{status} for one question", once(error(status, words)), MIDDLE, words)
