@@ -120,11 +120,16 @@ def test_failed_calls_are_free(scripted: ScriptedServer, monkeypatch: pytest.Mon
     assert len(scripted.bodies) == 40
 
 
-def test_a_larger_budget_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+def test_a_larger_budget_goes_on_and_pays_nothing_twice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with ScriptedServer(delay=0.005) as server:
-        for calls in (25, 50, 50, 90):
+        for calls, made in ((25, 25), (50, 50), (50, 50), (30, 50), (90, 90)):
             run(server, tmp_path, budget=f"{calls} calls")
-            assert len(server.bodies) == calls
+            assert len(server.bodies) == made
+            said = "the budget 30 calls is below the 50 calls that were spent here"
+            assert (said in caplog.text) == (calls < made)
+            caplog.clear()
         result = run(server, tmp_path)
         assert result.summary.stopped is None
         assert result.summary.counts.rows == 60
