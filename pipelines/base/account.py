@@ -257,10 +257,9 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     for engine in engines:
         dearest = max(dearest, (engine.prices and engine.prices.cost(LIKELY)) or 0.0)
         if budget.usd is not None and engine.endpoint is not None and engine.prices is None:
-            to_price = f'give --price "{engine.model}=IN,OUT" (USD per million tokens)'
             raise UserError(
-                f"the price of {engine.model} is unknown, so {budget} cannot be enforced: "
-                f"{getattr(engine, 'to_price', to_price)}, or limit calls or tokens instead"
+                f"{engine.no_price}, so {budget} cannot be enforced: {engine.to_price}, or limit "
+                "calls or tokens instead"
             )
     for limit, used, what, instead in (
         (budget.usd, spent.cost_usd, "has cost", "calls or tokens"),

@@ -61,7 +61,7 @@ from .failures import (
 )
 from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
-from .prices import TIERS, Prices, price_per_token, search_fee
+from .prices import TIERS, Prices, no_price, price_per_token, search_fee
 from .seen import Seen, watch
 from .store import Booking, CallCache, CallStore, at_meter, books_around
 
@@ -296,6 +296,16 @@ class Engine:
         with metered() as usage:
             reply = await self._watched(_Call(fields, key, True, send))
         return reply, usage, came
+
+    @property
+    def no_price(self) -> str:
+        """Says that it has no price."""
+        return no_price([self.model])
+
+    @property
+    def to_price(self) -> str:
+        """How to give it one."""
+        return f'give --price "{self.model}=IN,OUT" (USD per million tokens)'
 
     async def aclose(self) -> None:
         if self.endpoint is not None:

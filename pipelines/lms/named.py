@@ -15,7 +15,7 @@ from ...modules.base.errors import UserError, did_you_mean
 from ..base.run_files import LMFields, books_of
 from ..base.settings import settings as settings_now
 from .engine import DEFAULT_LM, Engine, SyncEngine, check_settings
-from .prices import Prices, known_model, price_per_token
+from .prices import Prices, known_model, no_price, price_per_token
 from .store import CallStore, read_lms
 
 EVERY = "*"
@@ -216,6 +216,10 @@ class ForeignLM:
     concurrency: int = 64
     cached: bool = False
     to_price: str = "make it by fm.lm(…, price=…)"
+
+    @property
+    def no_price(self) -> str:
+        return no_price([self.model])
 
 
 def billed_as(lm: object) -> Engine | ForeignLM:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,6 +87,14 @@ def known_model(model: str) -> dict[str, Any]:
     """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
     # the table lists OpenAI's and some other models without their provider
     return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
+
+
+def no_price(models: Sequence[str]) -> str:
+    """Says that LMs have no price; of those that the table prices, that their address is why."""
+    said = f"the price of {', '.join(models)} is unknown"
+    if any(map(price_per_token, models)):
+        said += " at another address than OpenAI's (--api-base, OPENAI_BASE_URL)"
+    return said
 
 
 def search_fee(model: str) -> float | None:

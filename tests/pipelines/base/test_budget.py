@@ -174,6 +174,11 @@ def test_money_needs_a_price_before_any_call(scripted: ScriptedServer, tmp_path:
     with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
         run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
     assert not scripted.bodies
+    named = fm.lm("openai/gpt-4o-mini", api_base=scripted.url)
+    with pytest.raises(
+        fm.UserError, match=r"unknown at another address than OpenAI's \(--api-base"
+    ):
+        fm.evaluate(fm.SingleAgent(), questions(2), lm=named, budget="2 USD", tracking=False)
     again = run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls")
     assert again.summary.paid["calls"] == 4
     with pytest.raises(fm.UserError, match="cost so far is unknown"):
