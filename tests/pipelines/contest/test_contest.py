@@ -612,7 +612,11 @@ def test_a_few_failures_at_first_do_not_end_a_program() -> None:
 
 def test_a_program_is_not_its_own_fair_opponent() -> None:
     """Asked once, it was there twice, could not be told apart, and left the contest undecided."""
-    contest = hold({"bad": solo("bad", 20), "worse": solo("worse", 15)})
+    field = {"bad": solo("bad", 20), "worse": solo("worse", 15)}
+    plan = plan_contest(ContestRequest(ASKED, lm=planted_lm(ASKED), field=field))
+    assert plan.lines()[0].startswith("up to 4 programs on ")
+    assert "dearest team costs, if 3 times or more" in plan.details()[1]
+    contest = hold(field)
     assert contest.outcome == "not worth it"
     assert [place.name for place in contest.places] == ["one prompt", "bad", "worse"]
 
