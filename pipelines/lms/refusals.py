@@ -42,7 +42,7 @@ _NO_MONEY = pattern(
     r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
     r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足|"
-    r"overdue balance|free tier of the model has been exhausted"
+    r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget"
 )
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
@@ -54,7 +54,7 @@ _NO_ACCESS = pattern(
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
     r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
-    r"with on-demand throughput|access to the model|"
+    r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
@@ -64,9 +64,12 @@ _TOO_LONG = pattern(
     r"too many (?:input )?tokens|longer than the specified maximum|model token limit|"
     r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|内容过长|"
     r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length|"
-    r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds",
+    r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds|"
+    r"too large to process",
     re.DOTALL,
 )
+_CRASHED = pattern(r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error")
+"""What LM Studio says with status 400 of an LM that has broken down."""
 _NO_ROOM = pattern(
     r"requires more (?:system |gpu )?memory|(?:unable|failed) to load model|error loading model|"
     r"insufficient system resources|cudamalloc failed|unable to allocate\b.{0,30}\bbuffer"
@@ -97,6 +100,7 @@ _OF_WORDS: Mapping[str, int] = {
     "invalid_argument": 400,
     "context_length_exceeded": 400,
     "content_filter": 403,
+    "validation": 422,
     "moderation": 403,
     "authentication": 401,
     "invalid_api_key": 401,
@@ -112,6 +116,10 @@ _OF_TEXTS = (
 )
 """The same for the words of an error without a known code."""
 _PAGE = pattern(r"\s*<(?:.*?<title>(.*?)</title>|(?:!doctype )?html\b)", re.DOTALL | re.IGNORECASE)
+_BEHIND = (502, 503, 504, *range(520, 528), 530)
+"""The statuses by which a gateway, such as Cloudflare's, tells of a server behind it that does not
+answer.
+"""
 _NO_PATH = (404, 405, 501)
 """The statuses by which servers refuse an unknown path."""
 _OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings)$")
@@ -128,7 +136,7 @@ def failure_of(
     reason = error_in(text)
     words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    broke = status in (400, 403, 412) and _NO_MONEY.search(words)
+    broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return BillingError(
             f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
@@ -146,7 +154,9 @@ def failure_of(
         )
     # 424 is that of TGI for a reply that failed on the way, 498 Groq's for a flex tier without
     # capacity, 499 that of a call that was cancelled.
-    if (status >= 500 and status != 501) or status in (408, 409, 424, 425, 429, 498, 499):
+    crashed = status == 400 and _CRASHED.search(words)
+    passing = status in (408, 409, 424, 425, 429, 498, 499)
+    if (status >= 500 and status != 501) or passing or crashed:
         return _of_the_moment(status, reason, words, headers, name)
     if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
         return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
@@ -255,8 +265,7 @@ def _of_the_moment(
     kind: Trouble = "failed"
     if status == 503 and _LOADING.search(words):
         kind = "loading"
-    elif status in (502, 503, 504):
-        # A gateway answers by these for a server behind it that does not answer.
+    elif status in _BEHIND:
         kind = "down"
     elif status in (409, 425, 429, 498, 529):
         kind = "refused"
@@ -281,7 +290,7 @@ def failure_inside(error: object) -> tuple[int, str]:
     """The status and text of an error that an answer with status 200 holds, by its own code."""
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
-    for name in ("code", "status", "status_code", "type"):
+    for name in ("code", "status", "status_code", "type", "error_type"):
         code = fields.get(name)
         if str(code).isdigit() and 300 <= int(str(code)) < 600:
             return int(str(code)), text
@@ -335,6 +344,10 @@ _OPTIONAL = (
 """Settings that a request can do without."""
 
 _NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_FLAGGED = pattern(
+    r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation"
+)
+"""What is said of a request that no change makes acceptable."""
 _NUMBERED = re.compile(r"\S*\d\S*")
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
@@ -347,14 +360,15 @@ def changes_of(
     """
     status = getattr(problem, "status", 0)
     refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
-    if not refused or isinstance(problem, ContextLengthError):
-        return
     words = (getattr(problem, "text", "") or str(problem)).casefold()
+    if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(words):
+        return
     system = not habits.folds and _has_system(payload.get("messages") or ())
     if system and _NO_SYSTEM.search(words):
         yield Change("takes no system message: it stands in the first message", "folds")
     for name in _OPTIONAL:
-        if name in payload and re.search(rf"\b{name}\b", words):
+        # Some name their own field, such as presencePenalty.
+        if name in payload and re.search(rf"\b(?:{name}|{name.replace('_', '')})\b", words):
             # OpenAI's refusal of one names the other, which must not be dropped as a setting.
             if name == "max_tokens" and "max_completion_tokens" in words:
                 yield Change("wants max_completion_tokens in place of max_tokens", "renames")

@@ -136,6 +136,7 @@ TOO_LONG = (
     "length of prompt_tokens (9) must be less than max_seq_len (4).",
     "prompt token count of 9 exceeds the limit of 4",
     "Prompt exceeds max length",
+    "input (9 tokens) is too large to process. increase the physical batch size",
 )
 WRONG_KEY, NO_MODEL, NO_QUOTA = "refused the key", "does not know the model", "no quota left"
 NONE, MIDDLE = (None, None, None), ("A", None, "A")
@@ -267,6 +268,11 @@ BEHAVIOURS = [
         stopped="refused the request",
         calls=27,
     ),
+    Behaviour(
+        "a setting by another spelling",
+        refusing("max_tokens", error(400, "Model x does not support parameter maxTokens.")),
+        calls=4,
+    ),
     Behaviour("another name for the limit", refusing("max_tokens", OTHER_LIMIT), calls=4),
     *(
         Behaviour(f"no system role: {status}: {words}", without_system(status, words), calls=calls)
@@ -318,6 +324,8 @@ BEHAVIOURS = [
             (403, "The free tier of the model has been exhausted.", ""),
             (412, "The account is suspended: it reached the monthly spending limit.", ""),
             (400, "You have reached your specified API usage limits.", ""),
+            (400, "ExceededTokenBudget: Current spend for token: 2; Max Budget for Token: 1", ""),
+            (401, "ExceededBudget: User=x over budget. Spend=2, Budget=1", ""),
         )
     ),
     *(
@@ -348,6 +356,8 @@ BEHAVIOURS = [
             (403, "The project has no access to model `x`", "model_not_found"),
             (403, "You don't have access to the model with the specified model ID.", ""),
             (400, "Invocation of model ID x with on-demand throughput isn't supported.", ""),
+            (400, "Unable to access non-serverless model x.", "model_not_available"),
+            (400, "'x' is not supported by any provider you have enabled", "model_not_supported"),
         )
     ),
     *(
@@ -369,6 +379,24 @@ BEHAVIOURS = [
         for status, words in ((403, "flagged"), (404, "no allowed providers"), (451, "law"))
     ),
     Behaviour("too long", once(LONG), MIDDLE, "refused the request", calls=3, paid=2),
+    *(
+        # No change of the request is tried here either.
+        Behaviour(
+            f"flagged: {words}",
+            once(error(400, words, code=code), at=0),
+            (None, "A", "A"),
+            f"(400: {words})",
+            calls=3,
+            paid=2,
+        )
+        for words, code in (
+            ("It triggered Azure OpenAI's content management policy.", "content_filter"),
+            (
+                "Your prompt was flagged as potentially violating our usage policy.",
+                "invalid_prompt",
+            ),
+        )
+    ),
     *(
         # No change of the request is tried, not even for the first one.
         Behaviour(
@@ -397,7 +425,11 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(f"{status} for a moment", once(error(status, "busy")), calls=4, paid=3)
-        for status in (408, 409, 424, 425, 429, 498, 499, 500, 502, 503, 529)
+        for status in (408, 409, 424, 425, 429, 498, 499, 500, 502, 503, 522, 529, 530)
+    ),
+    *(
+        Behaviour(f"an LM that broke down: {words}", once(error(400, words), at=0), calls=4, paid=3)
+        for words in ("The model has crashed. (Exit code: 1)", "Model unloaded.", "Channel Error")
     ),
     Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
     Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
@@ -408,6 +440,14 @@ BEHAVIOURS = [
         for words, stopped in (("insufficient balance", "no quota left"), ("login fail", WRONG_KEY))
     ),
     Behaviour("a limit inside", once(http(refused_inside("rate limit"))), calls=4, paid=3),
+    Behaviour(
+        "inside, by a type beside it",
+        once(http({"error": "`seed` is odd", "error_type": "validation"})),
+        MIDDLE,
+        "refused the request (422",
+        calls=3,
+        paid=2,
+    ),
     Behaviour("its own name", once(http({"error_code": 18, "error_msg": "x"})), calls=4, paid=3),
     Behaviour(
         "a proxy that wants a name", always((407, {}, b"")), stopped="in HTTPS_PROXY as", calls=1
