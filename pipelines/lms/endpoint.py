@@ -250,7 +250,9 @@ def usage_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             parts += choices
         for part in parts:
             if isinstance(part, dict) and isinstance(part.get("usage"), dict):
-                usage |= part["usage"]
+                # Some say 0 in a later event of what an earlier one has counted.
+                stated = part["usage"].items()
+                usage |= {name: count for name, count in stated if count or name not in usage}
     return usage
 
 
@@ -571,8 +573,8 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     cached, written = _first(stated, _CACHED), _first(stated, _WRITTEN)
     reasoning = _first(stated, _REASONING)
     total, apart = stated.get("total_tokens"), (cached or 0) + (written or 0)
-    if completion is None and prompt is not None and (total or 0) > prompt:
-        completion = 0  # Gemini leaves it out where a reply is all thoughts
+    if completion is None and prompt is not None and (total or 0) >= prompt:
+        completion = 0  # Gemini leaves it out where a reply is all thoughts, or nothing
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
         prompt += apart  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:

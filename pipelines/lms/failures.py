@@ -93,7 +93,10 @@ class UnusableReplyError(CallError):
         self.usage = usage
 
 
-WORDS = ("message", "msg", "error", "errors", "error_msg", "detail", "base_resp", "status_msg")
+WORDS = (
+    *("message", "Message", "msg", "error", "errors", "error_msg", "detail", "base_resp"),
+    "status_msg",
+)
 """Where providers put the words of an error, or the part that has them."""
 
 

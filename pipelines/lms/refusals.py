@@ -48,9 +48,13 @@ _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
     r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
     r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|"
-    r"unsupported_country|not available in your|location is not supported"
+    r"unsupported_country|not available in your|location is not supported|"
+    r"security token|token (?:has|is) expired|organization has been restricted|"
+    r"account\b.{0,40}?\b(?:suspended|deactivated|restricted)"
 )
-"""What is said where a key is wrong, or its region is not served."""
+"""What is said where a key is wrong or has expired, or its account or region is not served."""
+_FAR_LIMIT = pattern(r"(?:per|/) ?(?:day|month)\b|\b(?:daily|monthly)\b")
+"""What is said of a rate limit that ends on another day."""
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
     r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
@@ -138,9 +142,7 @@ def failure_of(
     name, model, key = endpoint.name, endpoint.model, endpoint.key
     broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
-        return BillingError(
-            f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
-        )
+        return _no_quota(name, status, reason)
     refused = f"{name} refused the request ({status}: {reason})"
     # OpenAI's rate limit for a request that is larger than a whole minute's tokens
     never = status == 429 and "request too large" in words
@@ -192,6 +194,12 @@ def failure_of(
     # calls in flight may yet show that key and model are right: then only this request is at fault
     account.if_answered = refusal
     return account
+
+
+def _no_quota(name: str, status: int, reason: str) -> BillingError:
+    return BillingError(
+        f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
+    )
 
 
 def proxy_refuses(proxy: str, answer: str) -> str:
@@ -259,6 +267,8 @@ def _of_the_moment(
     if wait is not None and wait > LONGEST_WAIT:
         wait = None
     said = f"{name} answered {status} ({reason})"
+    if wait is None and status == 429 and _FAR_LIMIT.search(words):
+        return _no_quota(name, status, reason)
     if wait is not None and wait > MOST_PAUSE:
         until = datetime.now().astimezone() + timedelta(seconds=wait)
         return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
@@ -345,7 +355,8 @@ _OPTIONAL = (
 
 _NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
 _FLAGGED = pattern(
-    r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation"
+    r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation|"
+    r"content exists risk|inappropriate content|敏感内容"
 )
 """What is said of a request that no change makes acceptable."""
 _NUMBERED = re.compile(r"\S*\d\S*")

@@ -187,6 +187,11 @@ BEHAVIOURS = [
         )
         for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32")
     ),
+    Behaviour(
+        "control characters in a text",
+        always((200, {}, says("Hm.\n\tAnswer: A")[2].replace(b"\\n\\t", b"\n\t"))),
+        paid=3,
+    ),
     Behaviour("bytes that are no text", always((200, {}, b"\x1f\x8b\xff")), stopped="not in UTF-8"),
     *(
         Behaviour(
@@ -326,11 +331,27 @@ BEHAVIOURS = [
             (400, "You have reached your specified API usage limits.", ""),
             (400, "ExceededTokenBudget: Current spend for token: 2; Max Budget for Token: 1", ""),
             (401, "ExceededBudget: User=x over budget. Spend=2, Budget=1", ""),
+            (429, "Too many tokens per day, please wait before trying again.", ""),
+            (429, "You use a Trial key, which is limited to 1000 API calls / month.", ""),
         )
     ),
     *(
         Behaviour(f"a wrong key, 400: {words}", always(error(400, words)), stopped=WRONG_KEY)
         for words in ("API key not valid. Please pass a valid API key.", "Invalid API key")
+    ),
+    *(
+        Behaviour(
+            f"a key that ends on the way: {name} {words}",
+            after_one(http({name: words}, status)),
+            ("A",),
+            stopped=f"refused the key ({status}: {words})",
+            calls=2,
+        )
+        for status, name, words in (
+            (403, "message", "The security token included in the request is expired"),
+            (403, "Message", "Bearer Token has expired"),
+            (400, "message", "Organization has been restricted."),
+        )
     ),
     *(
         Behaviour(
@@ -391,6 +412,8 @@ BEHAVIOURS = [
         )
         for words, code in (
             ("It triggered Azure OpenAI's content management policy.", "content_filter"),
+            ("Input data may contain inappropriate content.", "data_inspection_failed"),
+            ("Content Exists Risk", "invalid_request_error"),
             (
                 "Your prompt was flagged as potentially violating our usage policy.",
                 "invalid_prompt",

@@ -27,7 +27,13 @@ from folkmoot.modules.base.context import OPEN_BOOKS, bound
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.base.run_files import books_of
 from folkmoot.pipelines.lms import engine as engine_module
-from folkmoot.pipelines.lms.endpoint import Reply, charges_in, searches_in, tokens_in
+from folkmoot.pipelines.lms.endpoint import (
+    Reply,
+    charges_in,
+    searches_in,
+    tokens_in,
+    usage_of_events,
+)
 from folkmoot.pipelines.lms.engine import Engine
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
 from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token, search_fee
@@ -111,6 +117,7 @@ UNKNOWN = (None,) * 5
         ({"completion_tokens": True, "prompt_tokens_details": 1}, (10, *UNKNOWN[1:])),
         ({"prompt_tokens": 10**400, "completion_tokens": 10**12}, UNKNOWN),
         ({"prompt_tokens": 0, "completion_tokens": 0}, UNKNOWN),
+        ({"total_tokens": 10, "completion_tokens": None}, (10, 0, None, None, None)),
         ({"total_tokens": 13}, UNKNOWN),
         ({"reasoning_tokens": 5}, UNKNOWN),
         ({"prompt_cache_hit_tokens": 11}, UNKNOWN),
@@ -121,6 +128,13 @@ UNKNOWN = (None,) * 5
 def test_names_of_tokens_differ(more: dict[str, Any], tokens: tuple[int | None, ...]) -> None:
     """Counts that contradict one another are unknown."""
     assert tuple(tokens_in({**COUNTS, **more}).values()) == tokens
+
+
+@pytest.mark.parametrize("delta", [{}, {"input_tokens": 0, "cache_read_input_tokens": None}])
+def test_a_later_event_that_counts_nothing_erases_no_count(delta: dict[str, Any]) -> None:
+    begun = {"input_tokens": 25, "output_tokens": 1, "cache_read_input_tokens": 100}
+    events = [{"message": {"usage": begun}}, {"usage": {**delta, "output_tokens": 10}}]
+    assert tuple(tokens_in(usage_of_events(events), "A").values()) == (125, 10, 100, None, None)
 
 
 def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
