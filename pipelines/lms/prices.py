@@ -132,7 +132,8 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
     if None in prices[:2]:
         return None
     lasting = next((rates[name] for name in _LASTING if rates.get(name) is not None), None)
-    return Prices(*prices, lasting_write=lasting)  # type: ignore[arg-type]
+    known = Prices(*prices)  # type: ignore[arg-type]
+    return known._replace(lasting_write=lasting)
 
 
 def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:

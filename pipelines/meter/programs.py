@@ -354,17 +354,6 @@ class Start:
                 )
         return variables
 
-    def _passed_on(self) -> dict[str, str]:
-        """The further variables that it gets, of the machine that starts it."""
-        variables = settings().environment_of(self.pass_env, ())
-        for name in self.pass_env:
-            if name not in variables:
-                raise FatalCallError(
-                    f"the command {self.words[0]!r} should get {name}, which is not set: set it, "
-                    f"or leave out --pass-env {name}"
-                )
-        return variables
-
     def _cannot_start(self, why: str) -> FatalCallError:
         return FatalCallError(
             f"the command {self.words[0]!r} cannot be started ({why}): check its name, and that it "
