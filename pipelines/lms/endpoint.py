@@ -67,14 +67,16 @@ _FAILED = frozenset(
 
 class Charges(TypedDict):
     """What the price of a call depends on beside its tokens: what the endpoint says that it cost,
-    its service tier, how often it searched the web, and how many of the tokens that it wrote to the
-    provider's cache stay there for hours. Each is None where a reply does not say it.
+    its service tier, how often it searched the web, how many of the tokens that it wrote to the
+    provider's cache stay there for hours, and in which ways it was served that may cost more, such
+    as `fast`. Each is None where a reply does not say it.
     """
 
     cost_usd: float | None
     tier: str | None
     searches: int | None
     lasting_write_tokens: int | None
+    surcharges: list[str] | None
 
 
 _SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
@@ -110,6 +112,7 @@ class Reply:
     tier: str | None = None
     searches: int | None = None
     lasting_write_tokens: int | None = None
+    surcharges: list[str] | None = None
 
     @property
     def truncated(self) -> bool:
@@ -391,13 +394,15 @@ def _name_in(value: object) -> str | None:
 def charges_in(body: Mapping[str, Any]) -> Charges:
     """What a reply says of its price, beside the tokens."""
     usage = body.get("usage")
-    # Anthropic has its tier among the counts.
-    inner = usage.get("service_tier") if isinstance(usage, dict) else None
+    # Anthropic has these among the counts.
+    inner = usage if isinstance(usage, dict) else {}
+    ways = map(_name_in, (inner.get("speed"), inner.get("inference_geo")))
     return {
         "cost_usd": cost_in(usage),
-        "tier": _name_in(body.get("service_tier") or inner),
+        "tier": _name_in(body.get("service_tier") or inner.get("service_tier")),
         "searches": searches_in(body),
         "lasting_write_tokens": _lasting_in(usage),
+        "surcharges": [way for way in ways if way and way not in _USUAL] or None,
     }
 
 
@@ -560,6 +565,8 @@ _LIVES = ("cache_creation", "cache_creation_token_details", "cache_write_tokens_
 _LASTING = ("ephemeral_1h_input_tokens", "ephemeral_12h_input_tokens", "ttl_12h_tokens")
 
 _COUNT = re.compile(r"\d+(?:\.0*)?")
+_USUAL = frozenset({"standard", "global", "not_available"})
+"""How Anthropic serves a call without a surcharge."""
 _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 
 

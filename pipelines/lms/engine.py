@@ -61,7 +61,7 @@ from .failures import (
 )
 from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
-from .prices import TIERS, Prices, no_price, price_per_token, search_fee
+from .prices import TIERS, Prices, no_price, price_per_token, search_fee, surcharge
 from .seen import Seen, watch
 from .store import Booking, CallCache, CallStore, at_meter, books_around
 
@@ -434,7 +434,7 @@ class Engine:
         `reached` is known to the process that saved it.
         """
         model, profile = state["model"], Profile(**state["profile"])
-        prices = Prices(*state["prices"]) if state["prices"] else None
+        prices = Prices.read(state["prices"]) if state["prices"] else None
         made = cls.reaching(
             model,
             profile=lambda _: profile,
@@ -828,13 +828,17 @@ class Engine:
         """The cost of a call in USD: what the provider states, else by the table's prices."""
         if reply.cost_usd is not None:
             return reply.cost_usd
-        prices = self.prices
-        # Prices that the user has given hold for every tier.
-        if reply.tier in TIERS and prices is not None and prices == price_per_token(self.model):
-            prices = price_per_token(self.model, reply.tier) or prices
+        prices, factor = self.prices, 1.0
         if prices is None:
             return None
+        special = reply.tier in TIERS or reply.surcharges
+        # Prices that the user has given hold for every tier.
+        if special and prices == price_per_token(self.model):
+            prices = price_per_token(self.model, reply.tier) or prices
+            factor = surcharge(self.model, reply.surcharges or ())
         cost = Prices(*prices).cost(reply)
+        if cost is not None:
+            cost *= factor
         if cost is not None and reply.searches:
             fee = search_fee(self.model)
             return None if fee is None else cost + fee * reply.searches

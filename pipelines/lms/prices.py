@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -45,9 +46,15 @@ class Prices(NamedTuple):
     steps: tuple[tuple[float, Prices], ...] = ()
     lasting_write: float | None = None
 
+    @classmethod
+    def read(cls, values: Sequence[Any]) -> Prices:
+        """The prices that were written as JSON, which has lists alone."""
+        prices = cls(*values)
+        return prices._replace(steps=tuple((above, cls.read(step)) for above, step in prices.steps))
+
     def of_prompt(self, tokens: float) -> Prices:
         """The prices of a call with this many prompt tokens."""
-        return next((Prices(*step) for above, step in reversed(self.steps) if tokens > above), self)
+        return next((step for above, step in reversed(self.steps) if tokens > above), self)
 
     def cost(self, call: Reply | Usage) -> float | None:
         """USD for a call's tokens; None where their number is not known, unless they are free."""
@@ -95,6 +102,12 @@ def no_price(models: Sequence[str]) -> str:
     if any(map(price_per_token, models)):
         said += " at another address than OpenAI's (--api-base, OPENAI_BASE_URL)"
     return said
+
+
+def surcharge(model: str, ways: Iterable[str]) -> float:
+    """The factor on all prices of a call that was served in these ways, such as `fast`."""
+    factors = known_model(model).get("provider_specific_entry") or {}
+    return math.prod(float(factors.get(way.casefold(), 1)) for way in ways)
 
 
 def search_fee(model: str) -> float | None:

@@ -147,7 +147,8 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
         wanted = (prompt - 1920) * fresh + 1920 * cached + 700 * completion
         usage = Usage(1, prompt, 700, 0, None, 1920, 0, 300)
         assert prices.cost(usage) == pytest.approx(wanted, rel=1e-12)
-    again = Prices(*json.loads(json.dumps(prices)))  # as a saved LM has them
+    again = Prices.read(json.loads(json.dumps(prices)))  # as a saved LM has them
+    assert again == prices
     assert again.cost(Usage(1, long, 700)) == prices.cost(Usage(1, long, 700))
     first, second = known_model("dashscope/qwen-flash")["tiered_pricing"]
     tiered = price_per_token("dashscope/qwen-flash")
@@ -195,6 +196,26 @@ def test_what_stays_in_a_cache_for_hours_costs_more(
     prices, charges = price_per_token(model), charges_in({"usage": usage})
     assert prices is not None
     assert prices.cost(Reply("A", "stop", **tokens_in(usage), **charges)) == pytest.approx(dollars)
+
+
+@pytest.mark.parametrize(
+    ("usage", "factor"),
+    [
+        ({"speed": "standard", "inference_geo": "not_available"}, 1),
+        ({"speed": "fast", "inference_geo": "us"}, 2.2),
+        ({"speed": "fast", "inference_geo": None}, 2),
+        ({"speed": 3, "inference_geo": "somewhere"}, 1),
+    ],
+)
+def test_a_call_that_was_served_faster_or_nearby_costs_more(
+    usage: dict[str, Any], factor: float
+) -> None:
+    name = "anthropic/claude-opus-5"
+    made = Engine(name, None, DEFAULT_PROFILE, identity=name, prices=price_per_token(name))
+    plain = made._cost(Reply("A", "stop", 10, 2))
+    assert plain is not None
+    cost = made._cost(Reply("A", "stop", 10, 2, **charges_in({"usage": usage})))
+    assert cost == pytest.approx(plain * factor)
 
 
 @pytest.mark.parametrize(("prompt", "ending"), [(272_000, ""), (272_001, "_above_272k_tokens")])
