@@ -36,6 +36,10 @@ class BudgetSpent(FatalCallError):  # noqa: N818
     """A budget is spent, so no further call may be made. The question is unfinished, not failed."""
 
 
+class BudgetUnheld(BudgetSpent):
+    """A budget cannot be held, since a call did not tell what it took: no end as planned."""
+
+
 class Unanswered(UserError):  # noqa: N818
     """A training cannot go on, since a question has no answer; `what` says which and why."""
 
