@@ -74,6 +74,8 @@ LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
 LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
 MOST_CHOICES = 128  # in one reply, at any provider
+LONGEST_TOKENS = 8  # characters of a token, in the mean of a prompt; twice as many as usual
+LEAST_CONTEXT = 500  # tokens; no server cuts prompts to fewer
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # seconds that one attempt may take
 
@@ -746,6 +748,7 @@ class Engine:
                 raise cancelled
             reply = sending.result()
             self._note_model(reply)
+            self._note_cut(call.payload, lost["prompt_tokens"] or 0, reply)
             if not call.whole:
                 reply.body = None
             return reply
@@ -801,7 +804,25 @@ class Engine:
         """Say once that another model answers than the one that was asked."""
         if reply.model is None or _same_model(self.model, reply.model):
             return
-        note = f"{self.model} is answered by {reply.model!r}"
+        self._say_once(f"{self.model} is answered by {reply.model!r}")
+
+    def _note_cut(self, payload: Mapping[str, Any], likely: int, reply: Reply) -> None:
+        """Say once that an endpoint has counted far fewer tokens than a prompt has, as Ollama does
+        with one that it cuts to its context. `likely` has a token for three bytes.
+        """
+        found = reply.prompt_tokens or 0
+        most = LONGEST_TOKENS * found
+        if found < LEAST_CONTEXT or 3 * likely < most:
+            return
+        texts = [message.get("content") for message in payload.get("messages") or ()]
+        # An image has many bytes and few tokens.
+        if all(isinstance(text, str) for text in texts) and sum(map(len, texts)) > most:
+            self._say_once(
+                f"{self.model} counts too few tokens in a long prompt: its server may cut off what "
+                "does not fit (in Ollama, raise num_ctx)"
+            )
+
+    def _say_once(self, note: str) -> None:
         if note not in self.habits.notes:
             self.habits.notes.append(note)
             _LOG.warning("%s", note)

@@ -396,6 +396,27 @@ def test_names_and_settings_that_cannot_be_used(
 
 
 @pytest.mark.parametrize(
+    ("words", "tokens", "said"), [(8000, 2050, True), (8000, 9000, False), (50, 40, False)]
+)
+def test_a_prompt_that_a_server_cuts_off_is_pointed_out_once(
+    words: int, tokens: int, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = {"prompt_tokens": tokens, "completion_tokens": 2}
+    body = json.dumps(completion('{"answer": "A"}', usage=usage)).encode()
+    asked = [
+        fm.Question(
+            id=str(n), question="word " * words, choices={"A": "a", "B": f"{n}"}, answer="A"
+        )
+        for n in range(3)
+    ]
+    with Server(lambda _: (200, {}, body)) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        result = fm.evaluate(fm.SingleAgent(), asked, lm=lm, tracking=False, cache=False)
+    assert caplog.text.count("its server may cut off") == said
+    assert any("raise num_ctx" in note for note in result.summary.requests) == said
+
+
+@pytest.mark.parametrize(
     ("key", "said", "calls"),
     [
         ("sk-of-the-environment\n", "refused the key (401: …)", 1),
