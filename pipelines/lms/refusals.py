@@ -72,8 +72,10 @@ _TOO_LONG = pattern(
     r"too large to process",
     re.DOTALL,
 )
-_CRASHED = pattern(r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error")
-"""What LM Studio says with status 400 of an LM that has broken down."""
+_CRASHED = pattern(
+    r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function"
+)
+"""What LM Studio and NVIDIA say with status 400 of an LM that has broken down."""
 _NO_ROOM = pattern(
     r"requires more (?:system |gpu )?memory|(?:unable|failed) to load model|error loading model|"
     r"insufficient system resources|cudamalloc failed|unable to allocate\b.{0,30}\bbuffer"

@@ -452,7 +452,10 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(f"an LM that broke down: {words}", once(error(400, words), at=0), calls=4, paid=3)
-        for words in ("The model has crashed. (Exit code: 1)", "Model unloaded.", "Channel Error")
+        for words in (
+            *("The model has crashed. (Exit code: 1)", "Model unloaded.", "Channel Error"),
+            "Function id 'x': DEGRADED function cannot be invoked",
+        )
     ),
     Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
     Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
