@@ -580,8 +580,11 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     cached, written = _first(stated, _CACHED), _first(stated, _WRITTEN)
     reasoning = _first(stated, _REASONING)
     total, apart = stated.get("total_tokens"), (cached or 0) + (written or 0)
-    if completion is None and prompt is not None and (total or 0) >= prompt:
-        completion = 0  # Gemini leaves it out where a reply is all thoughts, or nothing
+    if completion is None and prompt is not None:
+        # Gemini leaves it out where a reply is all thoughts, or nothing.
+        empty = total == prompt and not answer
+        if empty or (total or 0) > prompt:
+            completion = 0
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
         prompt += apart  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:
