@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...modules.base.calls import ASKER, Usage, metered, refused
+from ...modules.base.calls import ASKER, FatalCallError, Usage, metered, refused
 from ...modules.base.errors import UserError
-from .budget import LIKELY, POLL_SECONDS, Budget, BudgetSpent
+from .budget import LIKELY, POLL_SECONDS, Budget, BudgetSpent, BudgetUnheld
 
 LEAST_LEFT = 10  # calls of a budget that are left for each call in flight
 TURN_SECONDS = 2.0  # the longest time that a call waits for earlier questions
@@ -64,7 +64,7 @@ class Account:
                 if over is None and promised and not self.in_flight:
                     over = self._spent_on("what is left does not cover another call")
                 if over is not None and not self.in_flight:
-                    raise refused(BudgetSpent(over))
+                    raise self._end(over)
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
 
     def admit_now(self) -> None:
@@ -76,7 +76,7 @@ class Account:
                     f"{self.spent.calls:,} calls and {self.in_flight:,} in flight"
                 )
             if over is not None:
-                raise refused(BudgetSpent(over))
+                raise self._end(over)
             self.in_flight += 1
 
     @asynccontextmanager
@@ -133,7 +133,7 @@ class Account:
         """Raise BudgetSpent if no further call may start."""
         over = self._over()
         if over is not None:
-            raise refused(BudgetSpent(over))
+            raise self._end(over)
 
     def leave(self) -> None:
         with self._lock:
@@ -209,6 +209,10 @@ class Account:
             return None
         return max(0.0, self._began + self.budget.seconds - time.monotonic())
 
+    def _end(self, why: str) -> FatalCallError:
+        kind = BudgetSpent if self.uncounted is None else BudgetUnheld
+        return refused(kind(why))
+
     def _over(self) -> str | None:
         """Why no call may start, as a sentence."""
         budget, spent = self.budget, self.spent
@@ -257,10 +261,9 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     for engine in engines:
         dearest = max(dearest, (engine.prices and engine.prices.cost(LIKELY)) or 0.0)
         if budget.usd is not None and engine.endpoint is not None and engine.prices is None:
-            to_price = f'give --price "{engine.model}=IN,OUT" (USD per million tokens)'
             raise UserError(
-                f"the price of {engine.model} is unknown, so {budget} cannot be enforced: "
-                f"{getattr(engine, 'to_price', to_price)}, or limit calls or tokens instead"
+                f"{engine.no_price}, so {budget} cannot be enforced: {engine.to_price}, or limit "
+                "calls or tokens instead"
             )
     for limit, used, what, instead in (
         (budget.usd, spent.cost_usd, "has cost", "calls or tokens"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import Any
 
 from ...modules.base.calls import FatalCallError, Usage
 from ...modules.base.errors import UserError
+
+_LOG = logging.getLogger("folkmoot")
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
 POLL_SECONDS = 0.02
@@ -31,6 +34,10 @@ for _scale, _times in _SCALES.items():
 
 class BudgetSpent(FatalCallError):  # noqa: N818
     """A budget is spent, so no further call may be made. The question is unfinished, not failed."""
+
+
+class BudgetUnheld(BudgetSpent):
+    """A budget cannot be held, since a call did not tell what it took: no end as planned."""
 
 
 class Unanswered(UserError):  # noqa: N818
@@ -134,5 +141,13 @@ def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
     """
     if (spent := result.get("spent")) is None:
         return result.get("stopped") is None
-    new = Budget.of(budget) or Budget()
-    return not new.wider_than(Budget.parse(spent))
+    new, before = Budget.of(budget) or Budget(), Budget.parse(spent)
+    if new.wider_than(before):
+        return False
+    if new != before:
+        _LOG.warning(
+            "the budget %s is below the %s that were spent here: the result of then is shown, and "
+            "only a budget above that goes on",
+            *(new, before),
+        )
+    return True

@@ -39,10 +39,11 @@ def to_json(value: object) -> bytes:
 def from_json(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
     try:
-        # Three times as fast as Python's own, which alone reads lone halves of surrogate pairs.
+        # Three times as fast as Python's own, which alone reads lone halves of surrogate pairs, and
+        # control characters within a text.
         return pydantic_core.from_json(text)
     except ValueError:
-        return json.loads(text)
+        return json.loads(text, strict=False)
 
 
 def write_json(path: Path, value: object) -> None:

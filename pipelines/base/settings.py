@@ -75,7 +75,7 @@ class Settings(BaseModel):
 
     def provider_keys(self) -> list[str]:
         """The values of these variables, which are hidden in messages from servers."""
-        return [os.environ[name] for name in self.key_names()]
+        return [os.environ[name].strip() for name in self.key_names()]
 
     def environment_of(self, names: Container[str], prefixes: tuple[str, ...]) -> dict[str, str]:
         """The variables of these names and with these prefixes, for another process."""

@@ -225,9 +225,12 @@ class ContestPlan(PlanOfSteps):
             expected += f", at most {self.budget}"
         # In whole points, as it is a rule of thumb.
         scores, smallest = self.scores(), round(smallest_differences(len(self.race))[1], 2)
+        programs = counted(len(self.field), "program")
+        if any(each.fair for each in self.field):
+            # Where the dearest costs too little for three samples, that is one prompt again.
+            programs = f"up to {programs}"
         lines = [
-            f"{counted(len(self.field), 'program')} on {counted(questions, 'question')} from "
-            f"{self.source}{apart}, {lms}",
+            f"{programs} on {counted(questions, 'question')} from {self.source}{apart}, {lms}",
             f"{expected}; shows about {scores.size(smallest)} {scores.unit} or more; up "
             f"to {scores.size(self.margin)} do not matter",
         ]
@@ -250,7 +253,7 @@ class ContestPlan(PlanOfSteps):
             asked = self.field[0].name
         for each in self.field:
             if each.fair:
-                programs.append(f"{asked}, as often as the dearest team costs")
+                programs.append(f"{asked}, as often as the dearest team costs, if 3 times or more")
             else:
                 programs.append(each.name)
         lines = [such_as(self.race[0]), f"programs: {'; '.join(programs)}"]

@@ -15,7 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ...modules.statistics.field import FEWEST, Exit, FieldWatch
 from ...modules.statistics.prices import UNITS
-from ..base.budget import BudgetSpent
+from ..base.budget import BudgetSpent, BudgetUnheld
 from ..base.wording import counted, paused, shortened
 from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
@@ -169,6 +169,8 @@ class Race:
                 self._round()
             if self.ended == "questions":
                 self._leave(self.watching.last_look())
+        except BudgetUnheld as problem:
+            self.ended, self.stopped = "open", str(problem)
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:

@@ -26,7 +26,7 @@ from ...signatures.frame import SYSTEM
 from ..base.journal import as_json, records
 from ..base.wording import counted, duration, rounded_money
 from ..lms.named import billed_as, thinks
-from ..lms.prices import Prices
+from ..lms.prices import Prices, no_price
 from ..runs.caveats import shows, smallest_differences
 from ..runs.describe import lms_of
 from ..runs.manifest import former_runs
@@ -326,7 +326,7 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
         middle.append(rounded_money(likely(plan.cost_usd)))
         most.append(rounded_money(plan.dearest))
     elif plan.unpriced:
-        middle.append(f"the price of {', '.join(plan.unpriced)} is unknown")
+        middle.append(no_price(plan.unpriced))
     else:
         middle.append("cost unknown")
     if plan.seconds is not None:

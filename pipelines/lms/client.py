@@ -281,14 +281,24 @@ class HttpEndpoint:
 def usable_key(key: str, model: str) -> str:
     """A key without blanks around it. Raises UserError for one that no header can hold."""
     if key != key.strip():
-        _LOG.warning("the key for %s stands between blanks: they are left out", model)
+        _say_blanks(model)
         key = key.strip()
     if not (key.isascii() and key.isprintable()):
-        raise UserError(
-            f"the key for {model} has a line break or another character that no key has: copy it "
-            "once more"
-        )
+        raise UserError(no_key(model))
     return key
+
+
+def no_key(model: str) -> str:
+    """The sentence about a key that no header can hold."""
+    return (
+        f"the key for {model} has a line break or another character that no key has: copy it once "
+        "more"
+    )
+
+
+@cache  # which says it once
+def _say_blanks(model: str) -> None:
+    _LOG.warning("the key for %s stands between blanks: they are left out", model)
 
 
 def _began(problem: Exception) -> bool:

@@ -67,7 +67,21 @@ _FAILED = frozenset(
 """The finish reasons of attempts that failed on the way."""
 
 
-_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", "cost_usd", "tier", "searches"})
+class Charges(TypedDict):
+    """What the price of a call depends on beside its tokens: what the endpoint says that it cost,
+    its service tier, how often it searched the web, how many of the tokens that it wrote to the
+    provider's cache stay there for hours, and in which ways it was served that may cost more, such
+    as `fast`. Each is None where a reply does not say it.
+    """
+
+    cost_usd: float | None
+    tier: str | None
+    searches: int | None
+    lasting_write_tokens: int | None
+    surcharges: list[str] | None
+
+
+_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
 
 
 @dataclass
@@ -82,8 +96,7 @@ class Reply:
     reasoning. `body` is the endpoint's whole answer, if requested. `probability` is the LM's own of
     the answer in the text, 0 to 1, if `logprobs` were requested and the endpoint gives them.
     `thoughts` are what the LM said to itself before the reply, `model` is the name under which the
-    endpoint answered, `cost_usd` what it says that the call cost, `tier` its service tier, and
-    `searches` how often it searched the web; each None where it does not say.
+    endpoint answered; for the others see `Charges`. Each is None where it does not say.
     """
 
     text: str
@@ -100,6 +113,8 @@ class Reply:
     cost_usd: float | None = None
     tier: str | None = None
     searches: int | None = None
+    lasting_write_tokens: int | None = None
+    surcharges: list[str] | None = None
 
     @property
     def truncated(self) -> bool:
@@ -245,14 +260,18 @@ def usage_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             parts += choices
         for part in parts:
             if isinstance(part, dict) and isinstance(part.get("usage"), dict):
-                usage |= part["usage"]
+                # Some say 0 in a later event of what an earlier one has counted.
+                stated = part["usage"].items()
+                usage |= {name: count for name, count in stated if count or name not in usage}
     return usage
 
 
 def read_events(text: str, endpoint: AskedEndpoint) -> str:
-    """The text of a stream. Raises what an error among its events means; the usage that other
-    events state is billed.
+    """The text of a stream, with a line feed at the end of each line. Raises what an error among
+    its events means; the usage that other events state is billed.
     """
+    # A line of a stream may end with a carriage return alone.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if '"error"' not in text and "\nerror:" not in f"\n{text}":
         return text
     events = list(events_in(text))
@@ -306,9 +325,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             probability=answer_probability(_logprobs_in(choices[0])),
             thoughts=thoughts or None,
             model=_name_in(body.get("model")),
-            cost_usd=cost_in(usage),
-            tier=_name_in(body.get("service_tier")),
-            searches=searches_in(body),
+            **charges_in(body),
         )
     except UNREADABLE as problem:
         if isinstance(problem, CallError):  # some are errors of the user's, too
@@ -389,6 +406,35 @@ def _name_in(value: object) -> str | None:
     if not isinstance(value, str) or not value:
         return None
     return one_line(value)[:200]
+
+
+def charges_in(body: Mapping[str, Any]) -> Charges:
+    """What a reply says of its price, beside the tokens."""
+    usage = body.get("usage")
+    # Anthropic has these among the counts.
+    inner = usage if isinstance(usage, dict) else {}
+    ways = list(map(_name_in, map(inner.get, ("speed", "inference_geo"))))
+    return {
+        "cost_usd": cost_in(usage),
+        "tier": _name_in(body.get("service_tier") or inner.get("service_tier")),
+        "searches": searches_in(body),
+        "lasting_write_tokens": _lasting_in(inner),
+        "surcharges": [str(way) for way in ways if way not in _USUAL] or None,
+    }
+
+
+def _lasting_in(usage: Mapping[str, Any]) -> int | None:
+    """The tokens that a provider keeps in its cache for hours, for which it asks more; None where
+    none are told of.
+    """
+    found = None
+    for part in (usage, usage.get("prompt_tokens_details"), usage.get("input_tokens_details")):
+        if not isinstance(part, dict) or _LIVES.isdisjoint(part):
+            continue
+        for name in _LIVES & part.keys():
+            if isinstance(part[name], dict):
+                found = _first(_plausible(part[name]), _LASTING) or found
+    return found
 
 
 def searches_in(body: Mapping[str, Any]) -> int | None:
@@ -532,9 +578,13 @@ _WRITTEN = (
     ("prompt_tokens_details", "cache_write_tokens"),
     "cache_creation_input_tokens",
 )
-
+# Where they state how long what was written stays, and what they call hours there.
+_LIVES = frozenset({"cache_creation", "cache_creation_token_details", "cache_write_tokens_details"})
+_LASTING = ("ephemeral_1h_input_tokens", "ephemeral_12h_input_tokens", "ttl_12h_tokens")
 
 _COUNT = re.compile(r"\d+(?:\.0*)?")
+_USUAL = frozenset({None, "standard", "global", "not_available"})
+"""How Anthropic serves a call without a surcharge."""
 _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 
 
@@ -548,8 +598,11 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     cached, written = _first(stated, _CACHED), _first(stated, _WRITTEN)
     reasoning = _first(stated, _REASONING)
     total, apart = stated.get("total_tokens"), (cached or 0) + (written or 0)
-    if completion is None and prompt is not None and (total or 0) > prompt:
-        completion = 0  # Gemini leaves it out where a reply is all thoughts
+    if completion is None and prompt is not None:
+        # Gemini leaves it out where a reply is all thoughts, or nothing.
+        empty = total == prompt and not answer
+        if empty or (total or 0) > prompt:
+            completion = 0
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
         prompt += apart  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:

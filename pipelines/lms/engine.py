@@ -44,7 +44,7 @@ from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
-from .endpoint import Reply, Transport, cost_in, tokens_in
+from .endpoint import Reply, Transport, charges_in, tokens_in
 from .failures import (
     MAY_BE_BILLED,
     MOST_PAUSE,
@@ -60,7 +60,7 @@ from .failures import (
 )
 from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
-from .prices import TIERS, Prices, price_per_token, search_fee
+from .prices import TIERS, Prices, no_price, price_per_token, search_fee, surcharge
 from .seen import Seen, watch
 from .store import Booking, CallCache, CallStore, at_meter, books_around
 
@@ -73,6 +73,8 @@ LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
 LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
 MOST_CHOICES = 128  # in one reply, at any provider
+LONGEST_TOKENS = 8  # characters of a token, in the mean of a prompt; twice as many as usual
+LEAST_CONTEXT = 500  # tokens; no server cuts prompts to fewer
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # seconds that one attempt may take
 
@@ -296,6 +298,16 @@ class Engine:
             reply = await self._watched(_Call(fields, key, True, send))
         return reply, usage, came
 
+    @property
+    def no_price(self) -> str:
+        """Says that it has no price."""
+        return no_price([self.model])
+
+    @property
+    def to_price(self) -> str:
+        """How to give it one."""
+        return f'give --price "{self.model}=IN,OUT" (USD per million tokens)'
+
     async def aclose(self) -> None:
         if self.endpoint is not None:
             await self.endpoint.aclose()
@@ -423,7 +435,7 @@ class Engine:
         `reached` is known to the process that saved it.
         """
         model, profile = state["model"], Profile(**state["profile"])
-        prices = Prices(*state["prices"]) if state["prices"] else None
+        prices = Prices.read(state["prices"]) if state["prices"] else None
         made = cls.reaching(
             model,
             profile=lambda _: profile,
@@ -729,6 +741,7 @@ class Engine:
                 raise cancelled
             reply = sending.result()
             self._note_model(reply)
+            self._note_cut(call.payload, lost["prompt_tokens"] or 0, reply)
             if not call.whole:
                 reply.body = None
             return reply
@@ -754,7 +767,7 @@ class Engine:
         if problem is None:
             return self._entry(call, sent.result(), number)
         usage = getattr(problem, "usage", None)
-        stated = Reply("", "", **tokens_in(usage), cost_usd=cost_in(usage))
+        stated = Reply("", "", **tokens_in(usage), **charges_in({"usage": usage}))
         if stated.prompt_tokens or stated.cost_usd is not None:
             return self._entry(call, stated, number)
         if isinstance(problem, UnusableReplyError) or kind in MAY_BE_BILLED:
@@ -784,7 +797,25 @@ class Engine:
         """Say once that another model answers than the one that was asked."""
         if reply.model is None or _same_model(self.model, reply.model):
             return
-        note = f"{self.model} is answered by {reply.model!r}"
+        self._say_once(f"{self.model} is answered by {reply.model!r}")
+
+    def _note_cut(self, payload: Mapping[str, Any], likely: int, reply: Reply) -> None:
+        """Say once that an endpoint has counted far fewer tokens than a prompt has, as Ollama does
+        with one that it cuts to its context. `likely` has a token for three bytes.
+        """
+        found = reply.prompt_tokens or 0
+        most = LONGEST_TOKENS * found
+        if found < LEAST_CONTEXT or 3 * likely < most:
+            return
+        texts = [message.get("content") for message in payload.get("messages") or ()]
+        # An image has many bytes and few tokens.
+        if all(isinstance(text, str) for text in texts) and sum(map(len, texts)) > most:
+            self._say_once(
+                f"{self.model} counts too few tokens in a long prompt: its server may cut off what "
+                "does not fit (in Ollama, raise num_ctx)"
+            )
+
+    def _say_once(self, note: str) -> None:
         if note not in self.habits.notes:
             self.habits.notes.append(note)
             _LOG.warning("%s", note)
@@ -812,13 +843,17 @@ class Engine:
         """The cost of a call in USD: what the provider states, else by the table's prices."""
         if reply.cost_usd is not None:
             return reply.cost_usd
-        prices = self.prices
-        # Prices that the user has given hold for every tier.
-        if reply.tier in TIERS and prices is not None and prices == price_per_token(self.model):
-            prices = price_per_token(self.model, reply.tier) or prices
+        prices, factor = self.prices, 1.0
         if prices is None:
             return None
+        special = reply.tier in TIERS or reply.surcharges
+        # Prices that the user has given hold for every tier.
+        if special and prices == price_per_token(self.model):
+            prices = price_per_token(self.model, reply.tier) or prices
+            factor = surcharge(self.model, reply.surcharges or ())
         cost = Prices(*prices).cost(reply)
+        if cost is not None:
+            cost *= factor
         if cost is not None and reply.searches:
             fee = search_fee(self.model)
             return None if fee is None else cost + fee * reply.searches

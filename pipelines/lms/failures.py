@@ -94,7 +94,10 @@ class UnusableReplyError(CallError):
         self.usage = usage
 
 
-WORDS = ("message", "msg", "error", "errors", "error_msg", "detail", "base_resp", "status_msg")
+WORDS = (
+    *("message", "Message", "msg", "error", "errors", "error_msg", "detail", "base_resp"),
+    "status_msg",
+)
 """Where providers put the words of an error, or the part that has them."""
 
 
@@ -118,7 +121,9 @@ def error_instead(body: Mapping[str, Any]) -> object:
     # Cohere's and Ollama's own replies are messages without choices.
     reply = body.get("choices") is not None or isinstance(body.get("message"), dict)
     if not reply and any(body.get(name) for name in WORDS):
-        return body.get("error") or body.get("base_resp") or body
+        error = body.get("error") or body.get("base_resp") or body
+        # The fields beside an error in words belong to it.
+        return body if isinstance(error, str) else error
     error = body.get("error")
     # Some servers send the fields of an error beside every reply, all empty.
     if isinstance(error, dict) and reply and not any(error.values()):

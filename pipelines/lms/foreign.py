@@ -37,7 +37,7 @@ from ...modules.base.calls import (
 from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import POLL_SECONDS
-from .endpoint import KEEPABLE, tokens_in, without_keys
+from .endpoint import KEEPABLE, Reply, charges_in, tokens_in, without_keys
 from .ledger import Entry, usage_of
 from .named import engine_of
 from .prices import price_per_token
@@ -162,7 +162,7 @@ class _Call:
         contradictory = bool(usage) and spent.tokens is None
         if contradictory or not isinstance(cost, int | float):
             prices = price_per_token(self.entry["model"])
-            cost = prices and prices.cost(spent)
+            cost = prices and prices.cost(Reply("", "", **tokens, **charges_in({"usage": plain})))
         entry = Entry(
             **{**self.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE},
         )

@@ -14,12 +14,12 @@ from typing import Any
 
 import httpx
 
-from ...modules.base.calls import CallError
+from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.context import GUARD, bound
 from ...modules.base.errors import UserError, closest
 from ...modules.base.fence import one_line
 from ..base.settings import settings
-from .client import HttpEndpoint, usable_key
+from .client import HttpEndpoint, no_key, usable_key
 from .endpoint import (
     Reply,
     body_text,
@@ -36,6 +36,8 @@ from .prices import known_model, price_table
 from .refusals import failure_of
 
 ANTHROPIC, ANTHROPIC_VERSION = "https://api.anthropic.com/v1", "2023-06-01"
+_NOT_IN_A_HEADER = "'ascii' codec can't encode"
+"""Python's words for a key that no header can hold, before anything is sent."""
 FIELDS = frozenset(
     {
         *("messages", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "n"),
@@ -206,6 +208,8 @@ class LiteLLMEndpoint:
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
+        if _NOT_IN_A_HEADER in reason:
+            return FatalCallError(no_key(self.model))
         if guard.status >= 300:  # as the provider sent it, and not as LiteLLM words it
             return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
         if guard.connected and isinstance(problem, errors.Timeout):
@@ -251,6 +255,12 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         if guard is None:
             return await self.inner.handle_async_request(request)
         request.headers["Accept-Encoding"] = "gzip, deflate"
+        try:
+            for name, value in request.headers.items():  # of which one is the key
+                request.headers[name] = usable_key(value, guard.name)
+        except UserError as problem:
+            guard.problem = FatalCallError(str(problem))
+            return _refused("its key is none")
         # Until the whole answer is here: whoever raises meanwhile leaves it so.
         guard.cut_off = True
         try:

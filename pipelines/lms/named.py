@@ -16,7 +16,7 @@ from ...modules.base.keyed import only, without, without_none
 from ..base.run_files import LMFields, books_of
 from ..base.settings import settings as settings_now
 from .engine import DEFAULT_LM, Engine, SyncEngine, check_settings
-from .prices import Prices, known_model, price_per_token
+from .prices import Prices, known_model, no_price, price_per_token
 from .store import CallStore, read_lms
 
 EVERY = "*"
@@ -213,6 +213,10 @@ class ForeignLM:
     cached: bool = False
     to_price: str = "make it by fm.lm(…, price=…)"
 
+    @property
+    def no_price(self) -> str:
+        return no_price([self.model])
+
 
 def billed_as(lm: object) -> Engine | ForeignLM:
     """The object by which an LM's calls are counted and priced: its engine, or the facts known by
@@ -237,8 +241,9 @@ def lm_identity(language_model: Any) -> LMFields | None:
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:
-    given = price[:-1] if isinstance(price, Prices) else price  # its last field has the steps
-    right = 2 <= len(given) < len(Prices._fields) and None not in given[:2]
+    flat = Prices._fields.index("steps")  # the fields before it are those that a user may give
+    given = price[:flat] if isinstance(price, Prices) else price
+    right = 2 <= len(given) <= flat and None not in given[:2]
     if not right or not all(usd is None or 0 <= usd < float("inf") for usd in given):
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ _NAMES = (
     "output_cost_per_reasoning_token",
 )
 """The table's names of the first fields of `Prices`, in their order."""
-TIERS = ("flex", "priority", "batch")
+_LASTING = tuple(f"cache_creation_input_token_cost_above_{hours}hr" for hours in (1, 12))
+"""Its names of the price of what stays in a provider's cache for hours, not minutes."""
+TIERS = ("flex", "priority", "batch", "ultrafast")
 """Service tiers for which the table may have prices of their own."""
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"
@@ -30,7 +33,8 @@ _TABLE = "model_prices_and_context_window_backup.json"
 class Prices(NamedTuple):
     """USD per token; None where a kind of token costs as much as any other prompt or completion
     token. `request` is the fee of a call beside its tokens. `steps` has numbers of prompt tokens,
-    each with the prices for calls with more prompt tokens.
+    each with the prices for calls with more prompt tokens. `lasting_write` is the price of what is
+    kept in the provider's cache for hours.
     """
 
     prompt: float
@@ -40,10 +44,17 @@ class Prices(NamedTuple):
     reasoning: float | None = None
     request: float | None = None
     steps: tuple[tuple[float, Prices], ...] = ()
+    lasting_write: float | None = None
+
+    @classmethod
+    def read(cls, values: Sequence[Any]) -> Prices:
+        """The prices that were written as JSON, which has lists alone."""
+        prices = cls(*values)
+        return prices._replace(steps=tuple((above, cls.read(step)) for above, step in prices.steps))
 
     def of_prompt(self, tokens: float) -> Prices:
         """The prices of a call with this many prompt tokens."""
-        return next((Prices(*step) for above, step in reversed(self.steps) if tokens > above), self)
+        return next((step for above, step in reversed(self.steps) if tokens > above), self)
 
     def cost(self, call: Reply | Usage) -> float | None:
         """USD for a call's tokens; None where their number is not known, unless they are free."""
@@ -56,11 +67,16 @@ class Prices(NamedTuple):
             return own.cost(call)
         cached, written = call.cached_prompt_tokens or 0, call.cache_write_tokens or 0
         thought = call.reasoning_tokens or 0
+        write = self.prompt if self.cache_write is None else self.cache_write
+        lasting = 0
+        if isinstance(call, Reply) and self.lasting_write is not None:
+            lasting = min(call.lasting_write_tokens or 0, written)
         return (
             (self.request or 0.0)
             + (call.prompt_tokens - cached - written) * self.prompt
             + cached * (self.prompt if self.cached_prompt is None else self.cached_prompt)
-            + written * (self.prompt if self.cache_write is None else self.cache_write)
+            + (written - lasting) * write
+            + lasting * (self.lasting_write or write)
             + (call.completion_tokens - thought) * self.completion
             + thought * (self.completion if self.reasoning is None else self.reasoning)
         )
@@ -78,6 +94,20 @@ def known_model(model: str) -> dict[str, Any]:
     """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
     # the table lists OpenAI's and some other models without their provider
     return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
+
+
+def no_price(models: Sequence[str]) -> str:
+    """Says that LMs have no price; of those that the table prices, that their address is why."""
+    said = f"the price of {', '.join(models)} is unknown"
+    if any(map(price_per_token, models)):
+        said += " at another address than OpenAI's (--api-base, OPENAI_BASE_URL)"
+    return said
+
+
+def surcharge(model: str, ways: Iterable[str]) -> float:
+    """The factor on all prices of a call that was served in these ways, such as `fast`."""
+    factors = known_model(model).get("provider_specific_entry") or {}
+    return math.prod(float(factors.get(way.casefold(), 1)) for way in ways)
 
 
 def search_fee(model: str) -> float | None:
@@ -114,16 +144,17 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
     prices = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
     if None in prices[:2]:
         return None
-    return Prices(*prices)  # type: ignore[arg-type]
+    lasting = next((rates[name] for name in _LASTING if rates.get(name) is not None), None)
+    known = Prices(*prices)  # type: ignore[arg-type]
+    return known._replace(lasting_write=lasting)
 
 
 def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:
     """The rates, with those whose names have this ending in place of the others."""
     own = dict(rates)
-    for name in _NAMES:
-        value = rates.get(f"{name}{ending}")
-        if value is not None:
-            own[name] = value
+    for name, value in rates.items():
+        if name.endswith(ending) and value is not None:
+            own[name.removesuffix(ending)] = value
     return own
 
 

@@ -42,19 +42,23 @@ _NO_MONEY = pattern(
     r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
     r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足|"
-    r"overdue balance|free tier of the model has been exhausted"
+    r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget"
 )
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
     r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
     r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|"
-    r"unsupported_country|not available in your|location is not supported"
+    r"unsupported_country|not available in your|location is not supported|"
+    r"security token|token (?:has|is) expired|organization has been restricted|"
+    r"account\b.{0,40}?\b(?:suspended|deactivated|restricted)"
 )
-"""What is said where a key is wrong, or its region is not served."""
+"""What is said where a key is wrong or has expired, or its account or region is not served."""
+_FAR_LIMIT = pattern(r"(?:per|/) ?(?:day|month)\b|\b(?:daily|monthly)\b")
+"""What is said of a rate limit that ends on another day."""
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
     r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
-    r"with on-demand throughput|access to the model|"
+    r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
@@ -64,9 +68,19 @@ _TOO_LONG = pattern(
     r"too many (?:input )?tokens|longer than the specified maximum|model token limit|"
     r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|内容过长|"
     r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length|"
-    r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds",
+    r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds|"
+    r"too large to process",
     re.DOTALL,
 )
+_CRASHED = pattern(
+    r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function"
+)
+"""What LM Studio and NVIDIA say with status 400 of an LM that has broken down."""
+_NO_ROOM = pattern(
+    r"requires more (?:system |gpu )?memory|(?:unable|failed) to load model|error loading model|"
+    r"insufficient system resources|cudamalloc failed|unable to allocate\b.{0,30}\bbuffer"
+)
+"""What a server says of a model for which its machine has no room."""
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
 _STATED_WAIT = pattern(
     r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
@@ -92,6 +106,7 @@ _OF_WORDS: Mapping[str, int] = {
     "invalid_argument": 400,
     "context_length_exceeded": 400,
     "content_filter": 403,
+    "validation": 422,
     "moderation": 403,
     "authentication": 401,
     "invalid_api_key": 401,
@@ -107,6 +122,10 @@ _OF_TEXTS = (
 )
 """The same for the words of an error without a known code."""
 _PAGE = pattern(r"\s*<(?:.*?<title>(.*?)</title>|(?:!doctype )?html\b)", re.DOTALL | re.IGNORECASE)
+_BEHIND = (502, 503, 504, *range(520, 528), 530)
+"""The statuses by which a gateway, such as Cloudflare's, tells of a server behind it that does not
+answer.
+"""
 _NO_PATH = (404, 405, 501)
 """The statuses by which servers refuse an unknown path."""
 _OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings)$")
@@ -123,19 +142,25 @@ def failure_of(
     reason = error_in(text)
     words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    broke = status in (400, 403, 412) and _NO_MONEY.search(words)
+    broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
-        return BillingError(
-            f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
-        )
+        return _no_quota(name, status, reason)
     refused = f"{name} refused the request ({status}: {reason})"
     # OpenAI's rate limit for a request that is larger than a whole minute's tokens
     never = status == 429 and "request too large" in words
     if status == 413 or never or (status in (400, 422, 500) and _TOO_LONG.search(words)):
         return TooLongRequest(refused, status, text)
+    # A model that was there before may be there again after a moment.
+    if status >= 500 and not endpoint.answered and _NO_ROOM.search(words):
+        return EndpointDown(
+            f"{name} cannot load the model {model!r} ({status}: {reason}): choose a smaller one, "
+            "or free memory there"
+        )
     # 424 is that of TGI for a reply that failed on the way, 498 Groq's for a flex tier without
     # capacity, 499 that of a call that was cancelled.
-    if (status >= 500 and status != 501) or status in (408, 409, 424, 425, 429, 498, 499):
+    crashed = status == 400 and _CRASHED.search(words)
+    passing = status in (408, 409, 424, 425, 429, 498, 499)
+    if (status >= 500 and status != 501) or passing or crashed:
         return _of_the_moment(status, reason, words, headers, name)
     if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
         return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
@@ -171,6 +196,12 @@ def failure_of(
     # calls in flight may yet show that key and model are right: then only this request is at fault
     account.if_answered = refusal
     return account
+
+
+def _no_quota(name: str, status: int, reason: str) -> BillingError:
+    return BillingError(
+        f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
+    )
 
 
 def proxy_refuses(proxy: str, answer: str) -> str:
@@ -238,14 +269,15 @@ def _of_the_moment(
     if wait is not None and wait > LONGEST_WAIT:
         wait = None
     said = f"{name} answered {status} ({reason})"
+    if wait is None and status == 429 and _FAR_LIMIT.search(words):
+        return _no_quota(name, status, reason)
     if wait is not None and wait > MOST_PAUSE:
         until = datetime.now().astimezone() + timedelta(seconds=wait)
         return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
     kind: Trouble = "failed"
     if status == 503 and _LOADING.search(words):
         kind = "loading"
-    elif status in (502, 503, 504):
-        # A gateway answers by these for a server behind it that does not answer.
+    elif status in _BEHIND:
         kind = "down"
     elif status in (409, 425, 429, 498, 529):
         kind = "refused"
@@ -270,7 +302,7 @@ def failure_inside(error: object) -> tuple[int, str]:
     """The status and text of an error that an answer with status 200 holds, by its own code."""
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
-    for name in ("code", "status", "status_code", "type"):
+    for name in ("code", "status", "status_code", "type", "error_type"):
         code = fields.get(name)
         if str(code).isdigit() and 300 <= int(str(code)) < 600:
             return int(str(code)), text
@@ -324,6 +356,11 @@ _OPTIONAL = (
 """Settings that a request can do without."""
 
 _NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_FLAGGED = pattern(
+    r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation|"
+    r"content exists risk|inappropriate content|敏感内容"
+)
+"""What is said of a request that no change makes acceptable."""
 _NUMBERED = re.compile(r"\S*\d\S*")
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
@@ -336,14 +373,15 @@ def changes_of(
     """
     status = getattr(problem, "status", 0)
     refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
-    if not refused or isinstance(problem, ContextLengthError):
-        return
     words = (getattr(problem, "text", "") or str(problem)).casefold()
+    if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(words):
+        return
     system = not habits.folds and _has_system(payload.get("messages") or ())
     if system and _NO_SYSTEM.search(words):
         yield Change("takes no system message: it stands in the first message", "folds")
     for name in _OPTIONAL:
-        if name in payload and re.search(rf"\b{name}\b", words):
+        # Some name their own field, such as presencePenalty.
+        if name in payload and re.search(rf"\b(?:{name}|{name.replace('_', '')})\b", words):
             # OpenAI's refusal of one names the other, which must not be dropped as a setting.
             if name == "max_tokens" and "max_completion_tokens" in words:
                 yield Change("wants max_completion_tokens in place of max_tokens", "renames")

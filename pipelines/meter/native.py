@@ -15,10 +15,9 @@ from ..lms.endpoint import (
     TOOL_CALLS,
     UNREADABLE,
     Reply,
-    cost_in,
+    charges_in,
     error_of_event,
     events_in,
-    searches_in,
     text_in,
     tokens_in,
     usage_of_events,
@@ -86,17 +85,12 @@ class NativePath:
         if not self.limit:  # embeddings complete nothing
             prompt = counts["prompt_tokens"]
             return Reply(text, reason, prompt, 0, 0, 0, 0, body=body)
-        tier = whole.get("service_tier")
-        if not isinstance(tier, str):
-            tier = None
         return Reply(
             text,
             _ENDS.get(reason, reason),
             **counts,
             body=body,
-            cost_usd=cost_in(whole.get("usage")),
-            tier=tier,
-            searches=searches_in(whole),
+            **charges_in(whole),
         )
 
 

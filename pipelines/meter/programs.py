@@ -245,6 +245,9 @@ class Command(Metered):
             raise UserError(f"the timeout is {timeout}: give seconds above 0")
         if isinstance(pass_env, str):
             pass_env = [pass_env]
+        for name, mark, _ in (name.partition("=") for name in pass_env):
+            if mark:  # the value would stand in the run's files
+                raise UserError(f"pass_env has a value for {name}: give its name alone, and set it")
         if cwd is not None:
             cwd = Path(cwd)
         self.command = command
@@ -327,7 +330,7 @@ class Start:
     def _how_in(self, folder: Path, endpoint: Endpoint) -> Started:
         """How it is started in a task's folder."""
         place = place_around()
-        variables = settings().environment_of(set(self.pass_env), ())
+        variables = self._passed_on()
         try:
             return place.sandbox.started(
                 self.words,
@@ -340,6 +343,17 @@ class Start:
         except UserError as problem:  # the same for every task: it ends the run
             raise FatalCallError(str(problem)) from None
 
+    def _passed_on(self) -> dict[str, str]:
+        """The further variables that it gets, of the machine that starts it."""
+        variables = settings().environment_of(self.pass_env, ())
+        for name in self.pass_env:
+            if name not in variables:
+                raise FatalCallError(
+                    f"the command {self.words[0]!r} should get {name}, which is not set: set it, "
+                    f"or leave out --pass-env {name}"
+                )
+        return variables
+
     def _cannot_start(self, why: str) -> FatalCallError:
         return FatalCallError(
             f"the command {self.words[0]!r} cannot be started ({why}): check its name, and that it "
@@ -348,7 +362,7 @@ class Start:
 
     def _environment(self, endpoint: Endpoint, cache: str) -> dict[str, str]:
         """The variables that a command may have, with the meter in place of keys and addresses."""
-        environment = settings().environment_of(PASSED | set(self.pass_env), ("LC_",))
+        environment = settings().environment_of(PASSED, ("LC_",)) | self._passed_on()
         # A proxy could not reach the meter on this machine.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
         no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])

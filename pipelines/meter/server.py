@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import io
 import json
 import logging
 import os
@@ -143,6 +144,8 @@ class Client:
     """The beginning of an event whose end has not come yet."""
     told: bool = False
     """Whether the provider has told it of an error in the stream."""
+    hides: bool = False
+    """Whether it does not get the event of the usage."""
 
     @property
     def gone(self) -> bool:
@@ -158,18 +161,23 @@ class Client:
 
     def events(self, hides: bool) -> Sink:
         """What passes on the events of a stream as they come, perhaps without that of its usage."""
-        # A piece of a stream may end within a character.
-        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.hides = hides
+        # A piece of a stream may end within a character, or within the end of a line.
+        characters = codecs.getincrementaldecoder("utf-8")("replace")
+        decode = io.IncrementalNewlineDecoder(characters, translate=True).decode
 
         async def sink(piece: bytes) -> None:
-            self.rest = (self.rest + decode(piece)).replace("\r\n", "\n")
+            self.rest += decode(piece)
             *whole, self.rest = self.rest.split("\n\n")
             for event in whole:
-                if not (hides and is_usage_only(event)):
-                    await self.write(f"{event}\n\n")
-                self.told = self.told or is_error(event)
+                await self.pass_on(event)
 
         return sink
+
+    async def pass_on(self, event: str) -> None:
+        if event.strip() and not (self.hides and is_usage_only(event)):
+            await self.write(f"{event}\n\n")
+        self.told = self.told or is_error(event)
 
     async def write(self, text: str) -> None:
         """Pass on a part of a stream, unless nobody is there any more."""
@@ -553,10 +561,11 @@ class _Server:
             response: web.StreamResponse = web.json_response(answered.body)
         else:
             response = await client.begin()
-            # A stream may end without the blank line that would have sent its last event.
-            await client.write(client.rest)
             for event in answered.events:
                 await client.write(event.decode())
+            if not answered.events:
+                # A stream may end without the blank line that would have sent its last event.
+                await client.pass_on(client.rest)
             if not client.gone:
                 await response.write_eof()
         if not client.gone:
@@ -606,7 +615,7 @@ def no_such_path(engine: Engine, path: str) -> None:
 
 def shown_events(text: str, hides: bool) -> Iterator[str]:
     """The events of a stream, perhaps without that of its usage."""
-    for event in text.replace("\r\n", "\n").split("\n\n"):
+    for event in text.split("\n\n"):
         if event.strip() and not (hides and is_usage_only(event)):
             yield f"{event}\n\n"
 

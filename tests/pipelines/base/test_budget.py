@@ -114,11 +114,16 @@ def test_failed_calls_are_free(scripted: ScriptedServer, monkeypatch: pytest.Mon
     assert len(scripted.bodies) == 40
 
 
-def test_a_larger_budget_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+def test_a_larger_budget_goes_on_and_pays_nothing_twice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with ScriptedServer(delay=0.005) as server:
-        for calls in (25, 50, 50, 90):
+        for calls, made in ((25, 25), (50, 50), (50, 50), (30, 50), (90, 90)):
             run(server, tmp_path, budget=f"{calls} calls")
-            assert len(server.bodies) == calls
+            assert len(server.bodies) == made
+            said = "the budget 30 calls is below the 50 calls that were spent here"
+            assert (said in caplog.text) == (calls < made)
+            caplog.clear()
         result = run(server, tmp_path)
         assert result.summary.stopped is None
         assert result.summary.counts.rows == 60
@@ -160,6 +165,11 @@ def test_money_needs_a_price_before_any_call(scripted: ScriptedServer, tmp_path:
     with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
         run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
     assert not scripted.bodies
+    named = fm.lm("openai/gpt-4o-mini", api_base=scripted.url)
+    with pytest.raises(
+        fm.UserError, match=r"unknown at another address than OpenAI's \(--api-base"
+    ):
+        fm.evaluate(fm.SingleAgent(), questions(2), lm=named, budget="2 USD", tracking=False)
     again = run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls")
     assert again.summary.paid["calls"] == 4
     with pytest.raises(fm.UserError, match="cost so far is unknown"):

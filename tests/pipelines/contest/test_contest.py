@@ -18,6 +18,7 @@ import children
 import mlflow
 import pytest
 from cli_helpers import folkmoot
+from completions import completion
 from mlflow import MlflowClient
 from planted_programs import number_in, planted_lm, questions, solo, team
 from stores import new_store
@@ -31,6 +32,7 @@ from folkmoot.pipelines.contest.request import ContestRequest
 from folkmoot.pipelines.lms.prices import Prices
 from folkmoot.pipelines.runs.rows import read_rows
 from folkmoot.pipelines.testing.replies import text_of
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 ASKED = questions(120)
 SILENT: dict[str, Any] = {"tracking": False, "progress": False}
@@ -603,9 +605,22 @@ def test_a_few_failures_at_first_do_not_end_a_program() -> None:
     assert "2 failed" in "\n".join(contest.lines())
 
 
+def test_a_budget_that_cannot_be_held_is_no_end_as_planned(scripted: ScriptedServer) -> None:
+    """It said that the budget of 1 USD pays for no more questions, after one call."""
+    scripted.reply = lambda _: (200, {}, completion('{"answer": "A"}', usage=None))
+    lm = fm.lm("openai/x", api_base=scripted.url, price=(1e-6, 1e-6))
+    contest = hold({"mine": solo("mine", 85)}, lm=lm, budget="1 USD")
+    assert contest.lines()[0].startswith("Budget 1 USD cannot be enforced: openai/x did not report")
+    assert (contest.result["finished"], len(scripted.bodies)) == (False, 1)
+
+
 def test_a_program_is_not_its_own_fair_opponent() -> None:
     """Asked once, it was there twice, could not be told apart, and left the contest undecided."""
-    contest = hold({"bad": solo("bad", 20), "worse": solo("worse", 15)})
+    field = {"bad": solo("bad", 20), "worse": solo("worse", 15)}
+    plan = plan_contest(ContestRequest(ASKED, lm=planted_lm(ASKED), field=field))
+    assert plan.lines()[0].startswith("up to 4 programs on ")
+    assert "dearest team costs, if 3 times or more" in plan.details()[1]
+    contest = hold(field)
     assert contest.outcome == "not worth it"
     assert [place.name for place in contest.places] == ["one prompt", "bad", "worse"]
 

@@ -135,6 +135,7 @@ TOO_LONG = (
     "length of prompt_tokens (9) must be less than max_seq_len (4).",
     "prompt token count of 9 exceeds the limit of 4",
     "Prompt exceeds max length",
+    "input (9 tokens) is too large to process. increase the physical batch size",
 )
 WRONG_KEY, NO_MODEL, NO_QUOTA = "refused the key", "does not know the model", "no quota left"
 NONE, MIDDLE = (None, None, None), ("A", None, "A")
@@ -184,6 +185,11 @@ BEHAVIOURS = [
             f"a body in {encoding}", always((200, {}, says()[2].decode().encode(encoding))), paid=3
         )
         for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32")
+    ),
+    Behaviour(
+        "control characters in a text",
+        always((200, {}, says("Hm.\n\tAnswer: A")[2].replace(b"\\n\\t", b"\n\t"))),
+        paid=3,
     ),
     Behaviour("bytes that are no text", always((200, {}, b"\x1f\x8b\xff")), stopped="not in UTF-8"),
     *(
@@ -263,6 +269,11 @@ BEHAVIOURS = [
         stopped="refused the request",
         calls=27,
     ),
+    Behaviour(
+        "a setting by another spelling",
+        refusing("max_tokens", error(400, "Model x does not support parameter maxTokens.")),
+        calls=4,
+    ),
     Behaviour("another name for the limit", refusing("max_tokens", OTHER_LIMIT), calls=4),
     *(
         Behaviour(f"no system role: {status}: {words}", without_system(status, words), calls=calls)
@@ -314,11 +325,29 @@ BEHAVIOURS = [
             (403, "The free tier of the model has been exhausted.", ""),
             (412, "The account is suspended: it reached the monthly spending limit.", ""),
             (400, "You have reached your specified API usage limits.", ""),
+            (400, "ExceededTokenBudget: Current spend for token: 2; Max Budget for Token: 1", ""),
+            (401, "ExceededBudget: User=x over budget. Spend=2, Budget=1", ""),
+            (429, "Too many tokens per day, please wait before trying again.", ""),
+            (429, "You use a Trial key, which is limited to 1000 API calls / month.", ""),
         )
     ),
     *(
         Behaviour(f"a wrong key, 400: {words}", always(error(400, words)), stopped=WRONG_KEY)
         for words in ("API key not valid. Please pass a valid API key.", "Invalid API key")
+    ),
+    *(
+        Behaviour(
+            f"a key that ends on the way: {name} {words}",
+            after_one(http({name: words}, status)),
+            ("A",),
+            stopped=f"refused the key ({status}: {words})",
+            calls=2,
+        )
+        for status, name, words in (
+            (403, "message", "The security token included in the request is expired"),
+            (403, "Message", "Bearer Token has expired"),
+            (400, "message", "Organization has been restricted."),
+        )
     ),
     *(
         Behaviour(
@@ -344,7 +373,22 @@ BEHAVIOURS = [
             (403, "The project has no access to model `x`", "model_not_found"),
             (403, "You don't have access to the model with the specified model ID.", ""),
             (400, "Invocation of model ID x with on-demand throughput isn't supported.", ""),
+            (400, "Unable to access non-serverless model x.", "model_not_available"),
+            (400, "'x' is not supported by any provider you have enabled", "model_not_supported"),
         )
+    ),
+    *(
+        Behaviour(
+            f"no room: {words}", always(error(500, words)), stopped="choose a smaller one", calls=1
+        )
+        for words in (
+            "model requires more system memory (5.6 GiB) than is available (3.1 GiB)",
+            "llama runner process has terminated: cudaMalloc failed: out of memory",
+            "unable to load model: /models/blobs/sha256-1",
+        )
+    ),
+    Behaviour(
+        "no room for a moment", once(error(500, "model requires more system memory")), calls=4
     ),
     Behaviour("no access", always(error(403, "no")), stopped=WRONG_KEY, calls=1),
     *(
@@ -352,6 +396,26 @@ BEHAVIOURS = [
         for status, words in ((403, "flagged"), (404, "no allowed providers"), (451, "law"))
     ),
     Behaviour("too long", once(LONG), MIDDLE, "refused the request", calls=3, paid=2),
+    *(
+        # No change of the request is tried here either.
+        Behaviour(
+            f"flagged: {words}",
+            once(error(400, words, code=code), at=0),
+            (None, "A", "A"),
+            f"(400: {words})",
+            calls=3,
+            paid=2,
+        )
+        for words, code in (
+            ("It triggered Azure OpenAI's content management policy.", "content_filter"),
+            ("Input data may contain inappropriate content.", "data_inspection_failed"),
+            ("Content Exists Risk", "invalid_request_error"),
+            (
+                "Your prompt was flagged as potentially violating our usage policy.",
+                "invalid_prompt",
+            ),
+        )
+    ),
     *(
         # No change of the request is tried, not even for the first one.
         Behaviour(
@@ -380,7 +444,14 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(f"{status} for a moment", once(error(status, "busy")), calls=4, paid=3)
-        for status in (408, 409, 424, 425, 429, 498, 499, 500, 502, 503, 529)
+        for status in (408, 409, 424, 425, 429, 498, 499, 500, 502, 503, 522, 529, 530)
+    ),
+    *(
+        Behaviour(f"an LM that broke down: {words}", once(error(400, words), at=0), calls=4, paid=3)
+        for words in (
+            *("The model has crashed. (Exit code: 1)", "Model unloaded.", "Channel Error"),
+            "Function id 'x': DEGRADED function cannot be invoked",
+        )
     ),
     Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
     Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
@@ -391,6 +462,14 @@ BEHAVIOURS = [
         for words, stopped in (("insufficient balance", "no quota left"), ("login fail", WRONG_KEY))
     ),
     Behaviour("a limit inside", once(http(refused_inside("rate limit"))), calls=4, paid=3),
+    Behaviour(
+        "inside, by a type beside it",
+        once(http({"error": "`seed` is odd", "error_type": "validation"})),
+        MIDDLE,
+        "refused the request (422",
+        calls=3,
+        paid=2,
+    ),
     Behaviour("its own name", once(http({"error_code": 18, "error_msg": "x"})), calls=4, paid=3),
     Behaviour(
         "a proxy that wants a name", always((407, {}, b"")), stopped="in HTTPS_PROXY as", calls=1

@@ -27,7 +27,13 @@ from folkmoot.modules.base.context import OPEN_BOOKS, bound
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.base.run_files import books_of
 from folkmoot.pipelines.lms import engine as engine_module
-from folkmoot.pipelines.lms.endpoint import Reply, searches_in, tokens_in
+from folkmoot.pipelines.lms.endpoint import (
+    Reply,
+    charges_in,
+    searches_in,
+    tokens_in,
+    usage_of_events,
+)
 from folkmoot.pipelines.lms.engine import Engine
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
 from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token, search_fee
@@ -111,6 +117,7 @@ UNKNOWN = (None,) * 5
         ({"completion_tokens": True, "prompt_tokens_details": 1}, (10, *UNKNOWN[1:])),
         ({"prompt_tokens": 10**400, "completion_tokens": 10**12}, UNKNOWN),
         ({"prompt_tokens": 0, "completion_tokens": 0}, UNKNOWN),
+        ({"total_tokens": 10, "completion_tokens": None}, (10, 0, None, None, None)),
         ({"total_tokens": 13}, UNKNOWN),
         ({"reasoning_tokens": 5}, UNKNOWN),
         ({"prompt_cache_hit_tokens": 11}, UNKNOWN),
@@ -123,6 +130,13 @@ def test_names_of_tokens_differ(more: dict[str, Any], tokens: tuple[int | None, 
     assert tuple(tokens_in({**COUNTS, **more}).values()) == tokens
 
 
+@pytest.mark.parametrize("delta", [{}, {"input_tokens": 0, "cache_read_input_tokens": None}])
+def test_a_later_event_that_counts_nothing_erases_no_count(delta: dict[str, Any]) -> None:
+    begun = {"input_tokens": 25, "output_tokens": 1, "cache_read_input_tokens": 100}
+    events = [{"message": {"usage": begun}}, {"usage": {**delta, "output_tokens": 10}}]
+    assert tuple(tokens_in(usage_of_events(events), "A").values()) == (125, 10, 100, None, None)
+
+
 def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
     table, prices = known_model("gemini/gemini-2.5-pro"), price_per_token("gemini/gemini-2.5-pro")
     assert prices is not None
@@ -133,7 +147,8 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
         wanted = (prompt - 1920) * fresh + 1920 * cached + 700 * completion
         usage = Usage(1, prompt, 700, 0, None, 1920, 0, 300)
         assert prices.cost(usage) == pytest.approx(wanted, rel=1e-12)
-    again = Prices(*json.loads(json.dumps(prices)))  # as a saved LM has them
+    again = Prices.read(json.loads(json.dumps(prices)))  # as a saved LM has them
+    assert again == prices
     assert again.cost(Usage(1, long, 700)) == prices.cost(Usage(1, long, 700))
     first, second = known_model("dashscope/qwen-flash")["tiered_pricing"]
     tiered = price_per_token("dashscope/qwen-flash")
@@ -141,6 +156,75 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
     for prompt, tier in ((256_000, first), (256_001, second)):
         cost = prompt * tier["input_cost_per_token"] + 10 * tier["output_cost_per_token"]
         assert tiered.cost(Usage(1, prompt, 10)) == pytest.approx(cost, rel=1e-12)
+
+
+ANTHROPIC_USAGE = {"input_tokens": 10, "output_tokens": 2, "cache_creation_input_tokens": 900}
+OPENAI_USAGE = {"prompt_tokens": 910, "completion_tokens": 2}
+LIVES = {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 800}
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "dollars"),
+    [
+        ("anthropic/claude-sonnet-4-5", {**ANTHROPIC_USAGE, "cache_creation": LIVES}, 5.235e-3),
+        ("anthropic/claude-sonnet-4-5", {**ANTHROPIC_USAGE, "cache_creation": None}, 3.435e-3),
+        (  # as LiteLLM has it
+            "anthropic/claude-sonnet-4-5",
+            {
+                **OPENAI_USAGE,
+                "prompt_tokens_details": {
+                    "cache_creation_tokens": 900,
+                    "cache_creation_token_details": LIVES,
+                },
+            },
+            5.235e-3,
+        ),
+        (
+            "openai/gpt-5.6",
+            {
+                **OPENAI_USAGE,
+                "input_tokens_details": {"cache_write_tokens_details": {"ttl_12h_tokens": 800}},
+                "prompt_tokens_details": {"cache_write_tokens": 900},
+            },
+            8.58e-3,
+        ),
+    ],
+)
+def test_what_stays_in_a_cache_for_hours_costs_more(
+    model: str, usage: dict[str, Any], dollars: float
+) -> None:
+    prices, charges = price_per_token(model), charges_in({"usage": usage})
+    assert prices is not None
+    assert prices.cost(Reply("A", "stop", **tokens_in(usage), **charges)) == pytest.approx(dollars)
+
+
+@pytest.mark.parametrize(
+    ("usage", "factor"),
+    [
+        ({"speed": "standard", "inference_geo": "not_available"}, 1),
+        ({"speed": "fast", "inference_geo": "us"}, 2.2),
+        ({"speed": "fast", "inference_geo": None}, 2),
+        ({"speed": 3, "inference_geo": "somewhere"}, 1),
+    ],
+)
+def test_a_call_that_was_served_faster_or_nearby_costs_more(
+    usage: dict[str, Any], factor: float
+) -> None:
+    name = "anthropic/claude-opus-5"
+    made = Engine(name, None, DEFAULT_PROFILE, identity=name, prices=price_per_token(name))
+    plain = made._cost(Reply("A", "stop", 10, 2))
+    assert plain is not None
+    cost = made._cost(Reply("A", "stop", 10, 2, **charges_in({"usage": usage})))
+    assert cost == pytest.approx(plain * factor)
+
+
+@pytest.mark.parametrize(("prompt", "ending"), [(272_000, ""), (272_001, "_above_272k_tokens")])
+def test_a_tier_has_its_own_price_of_a_long_prompt(prompt: int, ending: str) -> None:
+    table, prices = known_model("openai/gpt-5.6"), price_per_token("openai/gpt-5.6", "priority")
+    assert prices is not None
+    each = table[f"input_cost_per_token{ending}_priority"]
+    assert prices.cost(Usage(1, prompt, 0)) == pytest.approx(prompt * each)
+    assert charges_in({"usage": {"service_tier": "priority"}})["tier"] == "priority"
 
 
 @pytest.mark.parametrize(

@@ -379,6 +379,55 @@ def test_names_and_settings_that_cannot_be_used(name, settings, words, monkeypat
     assert "\n" not in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("words", "tokens", "said"), [(8000, 2050, True), (8000, 9000, False), (50, 40, False)]
+)
+def test_a_prompt_that_a_server_cuts_off_is_pointed_out_once(
+    words: int, tokens: int, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = {"prompt_tokens": tokens, "completion_tokens": 2}
+    body = json.dumps(completion('{"answer": "A"}', usage=usage)).encode()
+    asked = [
+        fm.Question(
+            id=str(n), question="word " * words, choices={"A": "a", "B": f"{n}"}, answer="A"
+        )
+        for n in range(3)
+    ]
+    with Server(lambda _: (200, {}, body)) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        result = fm.evaluate(fm.SingleAgent(), asked, lm=lm, tracking=False, cache=False)
+    assert caplog.text.count("its server may cut off") == said
+    assert any("raise num_ctx" in note for note in result.summary.requests) == said
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "calls"),
+    [
+        ("sk-of-the-environment\n", "refused the key (401: …)", 1),
+        ("sk-of-the-\nenvironment", "no key has: copy it once more", 0),
+        ("sk-of-the–environment", "no key has: copy it once more", 0),
+    ],
+)
+@pytest.mark.parametrize("route", ["openai/x", "mistral/mistral-small", "groq/x"])
+def test_a_key_of_the_environment_is_stripped_or_refused(
+    route: str, key: str, said: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for provider in ("OPENAI", "MISTRAL", "GROQ"):
+        monkeypatch.setenv(f"{provider}_API_KEY", key)
+
+    def answer(handler: Any) -> Any:
+        sent = handler.headers["Authorization"].removeprefix("Bearer ")
+        return 401, {}, json.dumps({"error": {"message": sent}}).encode()
+
+    def ask(url: str) -> None:
+        fm.evaluate(fm.SingleAgent(), questions(1), lm=fm.lm(route, api_base=url), tracking=False)
+
+    with Server(answer) as server, pytest.raises(fm.UserError) as failed:
+        ask(server.url)
+    assert said in str(failed.value)
+    assert len(server.bodies) == calls
+
+
 def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
     for_all = ["reasoning_effort=low", "top_p=0.5"]
     for_some = ["judge.reasoning_effort=high", "judge.seed=4", 'reasoner.extra_body={"min_p": 0.1}']

@@ -441,6 +441,12 @@ def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None
     for command in ("", "python 'crew.py"):
         with pytest.raises(fm.UserError, match=r"empty|cannot be read"):
             fm.Command(command)
+    with pytest.raises(fm.UserError, match="has a value for A_KEY: give its name alone"):
+        fm.Command("python crew.py", pass_env="A_KEY=secret")
     lm = fm.lm("openai/m", api_base="http://127.0.0.1:9")
-    with pytest.raises(fm.UserError, match="cannot be started"):
-        fm.evaluate("cmd:no-such-command", questions(1), lm=lm)
+    for program, said in (
+        ("cmd:no-such-command", "cannot be started"),
+        (fm.Command("python crew.py", pass_env="NOT_SET"), "get NOT_SET, which is not set"),
+    ):
+        with pytest.raises(fm.UserError, match=said):
+            fm.evaluate(program, questions(1), lm=lm)

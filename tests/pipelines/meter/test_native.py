@@ -353,13 +353,19 @@ def test_a_stream_is_asked_for_without_options_that_a_server_refuses(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["text/plain", "Text/Event-Stream; charset=utf-8"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_stream_is_one_by_what_it_holds(kind: str, stream: bool) -> None:
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_stream_is_one_by_what_it_holds(kind: str, stream: bool, end: bytes, ended: bool) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         reply = await post(endpoint, {"model": "x", "messages": [], "stream": stream})
         assert (reply.headers["Content-Type"], reply.text.count('"A"')) == ("text/event-stream", 1)
+        # Whoever has not asked for the usage does not get it.
+        assert reply.text.count('"usage"') == (not stream)
+        assert reply.text.endswith("}\n\n")
         return "A"
 
     body = _event(PART) + _event(WHOLE)
+    body = (body if ended else body.rstrip()).replace(b"\n", end)
     with Server(lambda _: (200, {"Content-Type": kind}, body)) as server:
         row = run(crew, server)
         assert len(server.bodies) == 1
