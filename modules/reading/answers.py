@@ -78,7 +78,14 @@ _UNDRESSED = pattern(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
 """Quotes, emphasis and the full stop around a statement."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_DECIMAL_MARK = pattern(r"(?<=[0-9])(?:\.|,(?![0-9]{3}(?![0-9])))(?=[0-9])")
+_MEANT = pattern(
+    r"(?<=[0-9])(?![,'_][0-9]{3}(?![0-9]))(?:[^\w\s]|_)(?=[0-9])|"  # 3-5, 4.5, not 1,250
+    r"(?<![\w)\]}%])[-−–<>.](?=[$€£]?\.?[0-9])|(?<=[A-Za-z0-9)])[+^=<>#]+|"  # -5, C++, x^2
+    r"(?<=[A-Za-z0-9])-(?=\W*\Z)"  # the grade A-
+)
+_WIDE = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
+_WIDE |= str.maketrans(".,–−", "··－－")
+"""Marks that stay are no ASCII punctuation: the forms of full width. Points and commas are one."""
 _ARTICLE = pattern(r"\b(?:an?|the)\b")
 
 
@@ -138,9 +145,11 @@ def normalise_span(text: str) -> str:
     """Lower case, without ASCII punctuation, the words a, an, the, and extra white space.
 
     The rules and their order are those of HotpotQA's official evaluation script
-    (`normalize_answer`), but for the mark of a decimal, which stays: 4.5% is not 45%.
+    (`normalize_answer`), but for marks without which it would be another answer, which stay: 4.5%
+    is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C.
     """
-    bare = _DECIMAL_MARK.sub("·", text.lower()).translate(_PUNCTUATION)
+    kept = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower())
+    bare = kept.translate(_PUNCTUATION)
     return " ".join(_ARTICLE.sub(" ", bare).split())
 
 

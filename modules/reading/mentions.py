@@ -52,7 +52,7 @@ _DRESSING = (
     (pattern(r"</(?:final_?)?answer>", re.I), "\n"),
     # a label in bold is a label, not an article
     (pattern(r"\*\*\s*\(?([A-Z0-9])[).:]?\s*\*\*"), r"(\1)"),
-    (pattern(r"\*+|`+|(?<!\w)_+|_+(?![\w{])"), ""),
+    (pattern(r"(?<!\d)(?<!\d )\*+|\*+(?! ?\d)|`+|(?<!\w)_+|_+(?![\w{])"), ""),
 )
 _TOKEN = pattern(r"(?<!\w)-?\d+(?:[.,:/]\d+)*\w*%?|\w+(?:'\w+)*")
 _ARTICLE = pattern(r"(?<!\w)(?:the|an?)\s+(?=\w)", re.I)  # "A. bank" has a label, not an article

@@ -9,10 +9,13 @@ from .mentions import ANSWER_NOUN, pattern, without_typography
 
 _INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:[ \u2009\u202f][0-9]{3})+|[0-9]+)"
 DECIMAL = rf"(?:{_INTEGER}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,2}}(?![0-9A-Za-z]))?|\.[0-9]+)"
+_JOIN = r"[-–.,/:+*×]"
+_SPACED = r"(?:[ \u2009\u202f][0-9]{3}(?![0-9]))*"
 _NUMBER = pattern(
-    r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])(?<![0-9][.,/:])"
-    rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{DECIMAL}))(?![.,/:]?[0-9])|"
-    r"(?P<odd>[0-9]+(?:[.,/:][0-9]+)+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
+    r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])"
+    rf"(?<![0-9]{_JOIN})"
+    rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{DECIMAL}))(?!{_JOIN}?[0-9])|"
+    rf"(?P<odd>[0-9]+{_SPACED}(?:{_JOIN}[0-9]+{_SPACED})+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
     re.I,
 )
 CANONICAL = pattern(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
@@ -36,7 +39,7 @@ _PLAIN = r"(?<![\w.,])([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)"
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _SUPERSCRIPT = pattern(r"(?<=[0-9])[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _EXPONENT = r"\s?(?:\^|\*\*)\s?[{(]?\s?([-+−–]?[0-9]{1,4})\s?[})]?"
-_STARS = pattern(r"(?<=[0-9])\s?\*\*\s?(?=[-+]?[0-9]{1,4}(?![0-9*]))")
+_STARS = pattern(r"(?<=[0-9])(?:\*\*|\s\*\*\s)(?=[-+]?[0-9]{1,4}(?![0-9*]))")
 _SCIENTIFIC = pattern(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
 _POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
 _ROOT = pattern(
@@ -108,9 +111,9 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     Numbers carry a sign (also U+2212, "negative"), currency or unit (dropped: "40%" is 40),
     thousands separators (1,250, 1 250, 1_250 and 1'250), decimals, a fraction ("3/4", "1 1/2"), a
     power ("2^10", "1.25 × 10³") or a size ("1.5 million", "12k"). A hyphen after
-    a word or number ("5-6", "COVID-19") is not a sign; ordinals and digits inside words are no
-    numbers. When the number to take cannot be read for certain ("1,25", "3:30", "1/0", "√2"), and
-    for NaN and infinity, the result is None.
+    a word ("COVID-19") is not a sign; ordinals and digits inside words are no numbers. When the
+    number to take cannot be read for certain ("1,25", "3:30", "5-6", "1/0", "√2"), and for NaN and
+    infinity, the result is None.
     """
     if not text:
         return None

@@ -21,6 +21,7 @@ from folkmoot.modules.reading.answers import (
     read_boolean,
     read_choice,
     read_number,
+    same_answer,
     score,
 )
 
@@ -224,7 +225,15 @@ def test_read_boolean(text: str, value: bool | None) -> None:
         ("3/4", "0.75"),
         ("1½", "1.5"),
         (r"$\boxed{\frac{3}{4}}$", "0.75"),
-        ("5-6", "6"),
+        ("5-6", None),
+        ("2.5-3", None),
+        ("10 000-12 000", None),
+        ("2024-01-05", None),
+        ("3*5", None),
+        ("3+5", None),
+        ("20-5=15", "15"),
+        ("half of 5 * 1/2", "0.5"),
+        ("**5** 6", "6"),
         ("COVID-19", "19"),
         ("x = -5", "-5"),
         ("She has 3 and 4, so 3 + 4 = 7.", "7"),
@@ -286,6 +295,41 @@ def test_any_text_reads_as_a_finite_number_or_nothing(text: str) -> None:
 def test_normalise_span_removes_what_the_official_script_removes_and_no_more() -> None:
     assert normalise_span("  The U.S.A.,\tan  Apple-pie: theatre ") == "usa applepie theatre"
     assert normalise_span("“Ångström” – a test") == "“ångström” – test"
+
+
+@pytest.mark.parametrize(
+    ("said", "gold", "same"),
+    [
+        ("3-5", "35", False),
+        ("35", "3-5", False),
+        ("3:5", "35", False),
+        ("3*5", "35", False),
+        ("1/2", "12", False),
+        ("2.5-3", "253", False),
+        ("10^5", "105", False),
+        ("1e5", "15", False),
+        ("-5", "5", False),
+        ("$-5", "$5", False),
+        (".5", "5", False),
+        ("<5", "5", False),
+        ("2020-01-05", "20200105", False),
+        ("x^2", "x2", False),
+        ("C++", "C", False),
+        ("A+", "A", False),
+        ("O+", "O-", False),
+        ("A", "A-", False),
+        ("1,250", "1250", True),
+        ("1'250", "1250", True),
+        ("−5", "-5", True),
+        ("1990-95", "1990–95", True),
+        ("F-16", "F16", True),
+        ("$5", "5", True),
+        ("**Paris**", "Paris", True),
+    ],
+)
+def test_only_marks_that_make_another_answer_count(said: str, gold: str, same: bool) -> None:
+    assert score(said, gold, "span").correct is same
+    assert same_answer(said, gold, "span") is same
 
 
 @pytest.mark.parametrize(
