@@ -83,7 +83,7 @@ _MEANT = pattern(
     r"(?<![\w)\]}%])[-−–<>.](?=[$€£]?\.?[0-9])|(?<=[A-Za-z0-9)])[+^=<>#]+|"  # -5, C++, x^2
     r"(?<=[A-Za-z0-9])-(?=\W*\Z)"  # the grade A-
 )
-_WIDE = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
+_WIDE: dict[int, int | str] = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
 _WIDE |= str.maketrans(".,–−", "··－－")
 """Marks that stay are no ASCII punctuation: the forms of full width. Points and commas are one."""
 _ARTICLE = pattern(r"\b(?:an?|the)\b")
