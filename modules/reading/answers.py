@@ -80,12 +80,13 @@ _UNDRESSED = pattern(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _MEANT = pattern(
     r"(?<=[0-9])(?![,'_][0-9]{3}(?![0-9]))(?:[^\w\s]|_)(?=[0-9])|"  # 3-5, 4.5, not 1,250
-    r"(?<![\w)\]}%])[-−–<>.](?=[$€£]?\.?[0-9])|(?<=[A-Za-z0-9)])[+^=<>#]+|"  # -5, C++, x^2
+    r"(?<![\w)\]}%])[-<>.](?=[$€£]?\.?[0-9])|(?<=[A-Za-z0-9)])[+^=<>#]+|"  # -5, C++, x^2
     r"(?<=[A-Za-z0-9])-(?=\W*\Z)"  # the grade A-
 )
-_WIDE: dict[int, int | str] = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
-_WIDE |= str.maketrans(".,–−", "··－－")
-"""Marks that stay are no ASCII punctuation: the forms of full width. Points and commas are one."""
+_WIDE = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
+_WIDE[ord(",")] = "．"
+"""Marks that stay take the form of full width, which is no ASCII punctuation; a comma is a point.
+"""
 _ARTICLE = pattern(r"\b(?:an?|the)\b")
 
 
@@ -148,8 +149,7 @@ def normalise_span(text: str) -> str:
     (`normalize_answer`), but for marks without which it would be another answer, which stay: 4.5%
     is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C.
     """
-    kept = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower())
-    bare = kept.translate(_PUNCTUATION)
+    bare = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower()).translate(_PUNCTUATION)
     return " ".join(_ARTICLE.sub(" ", bare).split())
 
 
@@ -175,10 +175,10 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
 
     Both sides are normalised by `normalise_span`. Where the gold is an expression, its operators,
     brackets, signs and points count, and equal expressions match exactly. F1 is the harmonic mean
-    of token precision and recall, and 0 when either side is "yes", "no" or "noanswer" and the other
-    differs. As there, two texts with no token left match exactly and have F1 0. No prediction
-    scores (0, 0). Of several accepted answers the one that scores most counts, as in SQuAD's
-    script.
+    of token precision and recall, and 0 when either side is "yes", "no", "noanswer" or
+    "unanswerable" and the other differs. As there, two texts with no token left match exactly and
+    have F1 0. No prediction scores (0, 0). Of several accepted answers the one that scores most
+    counts, as in SQuAD's script.
     """
     if prediction is None:
         return 0.0, 0.0
@@ -192,7 +192,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
         return 0.0, _f1(map(normalise_formal, said), map(normalise_formal, wanted))
     predicted, true = normalise_span(prediction), normalise_span(gold)
     exact = float(predicted == true)
-    if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
+    if not exact and {predicted, true} & {"yes", "no", "noanswer", "unanswerable"}:
         return exact, 0.0
     return exact, _f1(predicted.split(), true.split())
 

@@ -169,7 +169,8 @@ def check_labelled(questions: Iterable[Question]) -> None:
         has = "has" if len(unlabelled) == 1 else "have"
         problem = (
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
-            f"answers, or name the column that holds them, {naming('answer')}"
+            f"answers, or name the column that holds them, {naming('answer')}, as "
+            "NAME:unanswerable if a question may have none"
         )
         others = [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]
         if others:

@@ -216,6 +216,10 @@ READ = (
           ("gold", {"gold": "x", "correct_answer": "r", "distractor": "y"}, "span", "x"),
           ("__expected1", {"__expected1": "equals: Rome"}, "span", "Rome"),
       )),
+    *(Read("squad 2", [{"question": Q, "answers": {"text": [], "answer_start": []}},
+         {"question": "Who?", "answers": {"text": [gold], "answer_start": [0]}}], kind,
+         "unanswerable", columns={"answer": "answers:unanswerable"})
+      for gold, kind in (("Ada", "span"), ("12", "span"), ("yes", "choice"))),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read("promptfoo icontains", [{"question": Q, "__expected": "icontains:Paris"}], "span", "Paris",
          says="--metric contains"),
