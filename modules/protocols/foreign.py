@@ -4,6 +4,7 @@ answer.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 import json
@@ -11,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from enum import Enum
 from functools import partial
 from numbers import Number
@@ -331,7 +332,10 @@ class Foreign(Program):
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
-                    answer, typed = listed, decided
+                    typed = decided
+                    # A list of one text is that text; what is open gets a metric that reads lists.
+                    if answer is None or question.kind == "open":
+                        answer = listed
                 nothing = decided is None or (isinstance(decided, _JSON) and not decided)
                 if text is None and answer is None and not nothing:
                     raise _no_answer(decided, self._name)
@@ -587,6 +591,9 @@ def _runs_async(module: Any) -> bool:
 def _answer_in(returned: Any, name: str) -> Any:
     """The answer in what a program returned. Raises UserError where several fields may be it."""
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
+        own = _field_names(returned)
+        if len(own) == 1:
+            return getattr(returned, own[0])
         return getattr(returned, "answer", _passed_on(returned))
     values = dict(returned.items())
     fields = ["answer"]
@@ -603,6 +610,14 @@ def _answer_in(returned: Any, name: str) -> Any:
     if isinstance(held, Mapping):  # as of an output with a type of its own
         return held.get("answer", held)
     return getattr(held, "answer", _passed_on(held))
+
+
+def _field_names(thing: Any) -> list[str]:
+    """The fields of a pydantic model or dataclass; empty for anything else."""
+    kind = type(thing)
+    if isinstance(thing, BaseModel):
+        return list(kind.model_fields)
+    return [field.name for field in dataclasses.fields(kind)] if is_dataclass(kind) else []
 
 
 def _passed_on(returned: Any) -> Any:
@@ -635,6 +650,8 @@ def _text(value: Any) -> str | None:
     if callable(item := getattr(value, "item", None)):  # of an array or tensor of one number
         with suppress(ValueError, RuntimeError):
             value = item()
+    if isinstance(value, float):
+        value = float(f"{value:.15g}")  # 0.1 + 0.2 is 0.3: no float holds more digits for certain
     if isinstance(value, str) or value is None:
         return value
     # The text of an object that has none of its own is its address, in which digits are read.
@@ -657,7 +674,8 @@ def _no_answer(value: Any, name: str) -> UserError:
 
 def _as_json(value: Any) -> str | None:
     """A list or an object as JSON; None where it is empty, or cannot be written so."""
-    if isinstance(value, str | bytes) or not isinstance(value, _JSON) or not value:
+    holds = isinstance(value, _JSON) or is_dataclass(type(value))
+    if isinstance(value, str | bytes) or not holds or not value:
         return None
     try:
         return TypeAdapter(Any).dump_json(value).decode()

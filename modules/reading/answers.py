@@ -42,6 +42,9 @@ _TRUTH = r"(?P<word>yes|no|true|false)"
 _BETWEEN = r"(?:(?:be|a|entirely|really|quite|strictly|exactly)\s+)*"
 _FLIP = rf"(?P<flip>(?:\bnot|n't|\bcannot|\bnever)\s+{_BETWEEN})?"
 _TRUTH_END = r"(?=\s*(?:$|[.,;:!?)\]}\"'\n–-]|(?:because|since|as|for|that|but|and|in|if)\b))"
+_ALONE_TRUTH = pattern(
+    r"[\s\"'(*]*(?:(?P<yes>correct|1|y|t)|incorrect|0|n|f)(?:\.0)?[\s\"')*.]*", re.I
+)
 _OPEN_TRUTH = pattern(
     r"\b(?:yes|no|true|false)\s*(?:,?\s*\b(?:and|or)\b|/)\s*(?:not\s+)?(?:yes|no|true|false)\b",
     re.I,
@@ -94,18 +97,17 @@ def read_boolean(text: str) -> bool | None:
     """True for yes/true, False for no/false, None when the text says neither, both, or leaves it
     open.
 
-    Reading order: the whole text (here alone "correct" and "incorrect" count); the last marked
+    Reading order: the whole text (here alone "correct" and "incorrect", 1 and 0, Y and N, T and F
+    count); the last marked
     statement ("answer: yes", a LaTeX box, "the statement is not true", "so no"); the word that
     opens or that ends the text, when they agree; else every yes/true/false that is not an attribute
     ("true love"), when all agree. "no" before a noun ("no evidence", "no doubt") is never an
     answer, "not true" is False, "yes or no" is an echo of the question.
     """
-    if not text or not text.strip():
-        return None
     text = without_typography(text)
-    whole = re.sub(r"[\W_]+", " ", text).strip().casefold()
-    if whole in {"correct", "incorrect"}:
-        return whole == "correct"
+    alone = _ALONE_TRUTH.fullmatch(text)
+    if alone:
+        return alone["yes"] is not None
     # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
     stated = _truths(text, _STATED_TRUTH.finditer(text))
