@@ -238,7 +238,8 @@ def held_apart(
     train, asked_twice = apart(train)
     others, known = apart(validation, train)
     if needed and not others:
-        raise UserError("all validation questions are training questions, too: hold others out")
+        why = "all are training questions, too" if validation else "there are none"
+        raise UserError(f"no validation questions are left ({why}): hold others out")
     return train, others, list(filter(None, (asked_twice, known)))
 
 
