@@ -149,10 +149,12 @@ def normalise_span(text: str) -> str:
 
     The rules and their order are those of HotpotQA's official evaluation script
     (`normalize_answer`), but for marks without which it would be another answer, which stay: 4.5%
-    is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C.
+    is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C. Of a text that has nothing else, the
+    articles stay, or the marks: "An" is not "The", and "==" is not "!=".
     """
-    bare = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower()).translate(_PUNCTUATION)
-    return " ".join(_ARTICLE.sub(" ", bare).split())
+    text = " ".join(text.lower().split())
+    bare = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text).translate(_PUNCTUATION).strip()
+    return " ".join(_ARTICLE.sub(" ", bare).split()) or bare or text
 
 
 Gold = str | Sequence[str]
@@ -178,9 +180,8 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     Both sides are normalised by `normalise_span`. Where the gold is an expression, its operators,
     brackets, signs and points count, and equal expressions match exactly. F1 is the harmonic mean
     of token precision and recall, and 0 when either side is "yes", "no", "noanswer" or
-    "unanswerable" and the other differs. As there, two texts with no token left match exactly and
-    have F1 0. No prediction scores (0, 0). Of several accepted answers the one that scores most
-    counts, as in SQuAD's script.
+    "unanswerable" and the other differs. No prediction scores (0, 0). Of several accepted answers
+    the one that scores most counts, as in SQuAD's script.
     """
     if prediction is None:
         return 0.0, 0.0
@@ -236,7 +237,10 @@ def read_answer(
         number = read_number(text)
         return None if number is None else decimal_text(number)
     said = _stated_span(text) if kind == "span" else text.strip()
-    return said if any(unicodedata.category(letter)[0] not in "CPZ" for letter in said) else None
+    # A dash or dots say nothing, but brackets and signs may be what was asked for.
+    if any(sign in "()[]{}%&#@/\\" or unicodedata.category(sign)[0] not in "CPZ" for sign in said):
+        return said
+    return None
 
 
 def _stated_span(text: str) -> str:
@@ -276,8 +280,7 @@ def answer_key(answer: str, kind: Kind) -> str:
     if kind in ("span", "open"):
         if is_formal(answer):
             return normalise_formal(answer)
-        # "The The" and "A" are not the same band
-        return normalise_span(answer) or answer.strip().casefold()
+        return normalise_span(answer)
     key = read_answer(answer, kind)
     if key is None:
         raise ValueError(

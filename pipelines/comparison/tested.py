@@ -195,7 +195,7 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
     if row.kind == "open":
         answer = FREE
     elif row.kind == "span" and row.answer is not None:
-        answer = normalise_span(row.answer) or answer
+        answer = normalise_span(row.answer)
     return VotedAnswer(answer, bool(score))
 
 
