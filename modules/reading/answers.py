@@ -152,9 +152,8 @@ def normalise_span(text: str) -> str:
     is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C. Of a text that has nothing else, the
     articles stay, or the marks: "An" is not "The", and "==" is not "!=".
     """
-    text = " ".join(text.lower().split())
-    bare = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text).translate(_PUNCTUATION).strip()
-    return " ".join(_ARTICLE.sub(" ", bare).split()) or bare or text
+    bare = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower()).translate(_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", bare).split()) or bare.strip() or text.lower().strip()
 
 
 Gold = str | Sequence[str]
@@ -238,9 +237,10 @@ def read_answer(
         return None if number is None else decimal_text(number)
     said = _stated_span(text) if kind == "span" else text.strip()
     # A dash or dots say nothing, but brackets and signs may be what was asked for.
-    if any(sign in "()[]{}%&#@/\\" or unicodedata.category(sign)[0] not in "CPZ" for sign in said):
-        return said
-    return None
+    tells = any(
+        sign in "()[]{}%&#@/\\" or unicodedata.category(sign)[0] not in "CPZ" for sign in said
+    )
+    return said if tells else None
 
 
 def _stated_span(text: str) -> str:

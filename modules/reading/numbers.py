@@ -112,8 +112,6 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     number to take cannot be read for certain ("1,25", "3:30", "5-6", "1/0", "√2"), and for NaN and
     infinity, the result is None.
     """
-    if not text:
-        return None
     # Powers first: `without_typography` takes ** for emphasis.
     text = without_typography(_STARS.sub("^", text))
     text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", text))

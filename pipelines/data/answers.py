@@ -136,8 +136,8 @@ class AnswerReader:
         elif self._short and self._short <= _LETTERS and self._capitals:
             raise UserError(
                 f"the answers in {column!r} are letters, but there are no options; put the "
-                "options into columns named A, B, …, or say --kind span if the letters are what "
-                "is asked for"
+                "options into columns named A, B, …, or name theirs with --columns "
+                "choices=FIRST,SECOND,…, or say --kind span if the letters are what is asked for"
             )
 
     def read(self, choices: Any, answer: Any, kind: Any) -> Any:

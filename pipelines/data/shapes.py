@@ -307,7 +307,8 @@ def _turns(cell: Any) -> list[tuple[str, Any]]:
         if shape is None:
             return []
         who, said = map(turn.get, shape)
-        if who == "gpt":
+        # The second is OpenAI's way to write a reply as a part of the system's message.
+        if who == "gpt" or turn.get("name") == "example_assistant":
             who = "assistant"
         turns.append((str(who), said))
     return turns

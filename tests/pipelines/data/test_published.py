@@ -178,6 +178,9 @@ READ = (
          *asked("B", choices=["x", "y"])], "choice", "B"),
     Read("a column that is not shown", [{"question": Q, "weather": "It rained all day long.",
          "answer": "Rome"}], "span", "Rome", says="--columns context=weather"),
+    Read("passages that are not shown", [{"user_input": Q, "reference": "Rome",
+         "reference_contexts": ["It is Rome, they say."]}], "span", "Rome",
+         says="--columns context=reference_contexts"),
     Read("braintrust", [{"input": Q, "expected": "Rome", "metadata": {"tag": 1}}], "span", "Rome"),
     Read("openai evals", [{"input": [{"role": "system", "content": "Be brief."},
          {"role": "user", "content": Q}], "ideal": "Rome"}], "span", "Rome",
@@ -408,6 +411,8 @@ REFUSED = (
       "value": "is polite"}]}], "equals:"),
     ("chat of several replies", [{"messages": [{"role": who, "content": "x"}
       for who in ("user", "assistant") * 2]}], "earlier replies"),
+    ("chat with an example", [{"input": [{"role": "system", "name": "example_assistant",
+      "content": "2"}, {"role": "user", "content": "x"}], "ideal": "x"}], "earlier replies"),
     ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),
 )  # fmt: skip
 
