@@ -80,7 +80,8 @@ class Shapes:
                 if [who for who, _ in turns] == ["assistant"]:  # the reply that is wanted
                     return {f"{name}.answer": _plain_text(turns[0][1])}
                 return {f"{name}.question": _said_to(turns)}
-        turns = _turns(cell) if holds_fields else []
+        asks = holds_fields or bool(columns_of("question", [name]))
+        turns = _turns(cell) if asks else []
         if turns and squeezed(name) in ("messages", "conversations"):
             *earlier, (who, last) = turns
             if who != "assistant":

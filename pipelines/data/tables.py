@@ -589,7 +589,13 @@ def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
     """
     if not _table_inside(whole):
         return list(whole[inside])
-    beside = {name: cell for name, cell in whole.items() if isinstance(cell, str | int | float)}
+    # Passages may be a list, too (TAT-QA).
+    shared = {*columns_of("context", whole)} - {inside}
+    beside = {
+        name: cell
+        for name, cell in whole.items()
+        if name in shared or isinstance(cell, str | int | float)
+    }
     for name in columns_of("id", beside):
         del beside[name]
     rows: list[Any] = []

@@ -14,6 +14,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.answers import score
 from folkmoot.modules.reading.column_kind import kind_of_column
 from folkmoot.modules.reading.question import Question
+from folkmoot.pipelines.data.cells import as_list
 from folkmoot.pipelines.data.load import load, understand
 from folkmoot.pipelines.data.questions import listed
 
@@ -188,6 +189,9 @@ READ = (
     Read("openai items", [{"item": {"question": Q, "answer": "Rome"}}], "span", "Rome"),
     Read("named inside", [{"payload": {"ask": Q, "gold": "Rome"}}], "span", "Rome", question=Q,
          columns={"question": "payload.ask", "answer": "payload.gold"}),
+    Read("verl", [{"data_source": "x", "prompt": [{"role": "user", "content": Q}],
+         "reward_model": {"style": "rule", "ground_truth": "72"}, "extra_info": {"index": 0}}],
+         "number", "72", question=Q),
     Read("drop", [{"question": Q, "answers_spans": {"spans": ["Rome"], "types": ["span"]}}], "span",
          "Rome"),
     Read("drop's own file", asked({"number": "5", "date": {"day": ""}, "spans": []}), "number",
@@ -285,6 +289,15 @@ HELD = (
         (".json", {"version": "2", "data": [NESTED, NESTED | {"title": "U"}]}),  # SQuAD
         (".jsonl", NESTED),
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
+        (
+            ".json",
+            [
+                {
+                    "paragraphs": [{"text": "Ada wrote."}],
+                    "questions": [{"question": Q, "answer": "Ada"}],
+                }
+            ],
+        ),  # TAT-QA
         *((".json", whole) for whole in HELD),
     ],
 )
@@ -292,7 +305,8 @@ def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: P
     path = tmp_path / f"q{suffix}"
     path.write_text(json.dumps(whole))
     questions = load(path)
-    assert {(q.question, q.answer, q.context) for q in questions} == {(Q, "Ada", "Ada wrote.")}
+    found = {(q.question, q.answer, *as_list(q.context)) for q in questions}
+    assert found == {(Q, "Ada", "Ada wrote.")}
 
 
 def test_ids_of_articles_are_numbered() -> None:
