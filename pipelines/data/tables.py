@@ -182,9 +182,9 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 
 
 def _without_arrays(cell: Any) -> Any:
-    """A cell with lists in place of NumPy's arrays."""
+    """A cell with lists in place of NumPy's arrays, and with keys that are text, as in JSON."""
     if isinstance(cell, dict):
-        return {key: _without_arrays(held) for key, held in cell.items()}
+        return {str(key): _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
         return list(map(_without_arrays, cell))
     if getattr(cell, "ndim", 0):

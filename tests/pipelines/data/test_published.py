@@ -78,6 +78,11 @@ def test_stated_kinds_stay(tmp_path: Path) -> None:
     assert [question.kind for question in load(asked("yes", "12"), kind="span")] == ["span"] * 2
 
 
+def test_labels_may_be_numbers_in_python() -> None:
+    [question] = load(asked(2, choices={1: "x", 2: "y"}))
+    assert (question.choices, question.answer) == ({"1": "x", "2": "y"}, "2")
+
+
 # What is read of published rows
 
 
