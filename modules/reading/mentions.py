@@ -171,7 +171,8 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
     words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
         return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")
-    body = r"\W{1,6}(?:(?:the|an?)\s+)?".join(map(re.escape, words))
+    # 3.5 is one word, so it is not the words of 3-5.
+    body = r"(?!(?<=\d)[.,:/]\d)\W{1,6}(?:(?:the|an?)\s+)?".join(map(re.escape, words))
     if " ".join(words).casefold() == "no":
         body += r"(?![ \t]+(?!(?:is|because|since)\b)\w)"  # "no doubt" is not the option "no"
     last = "".join(re.escape(option[-1]) for option in options if not option[-1].isalnum())
