@@ -177,8 +177,9 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
         body += r"(?![ \t]+(?!(?:is|because|since)\b)\w)"  # "no doubt" is not the option "no"
     last = "".join(re.escape(option[-1]) for option in options if not option[-1].isalnum())
     closing = f"[{last}]?" if last else ""
+    opening = r"\$?" if options[0].startswith("$") else ""
     return re.compile(
-        rf"(?<![\w$])(?<!\d[.,/-])(?<![^\s\w]-)(?<!\s-)(?:(?:the|an?)\s+)?{body}(?!\w|[.,/]\d|%|-\w|[{{^]){closing}",
+        rf"(?<![\w$])(?<!\d[.,/-])(?<![^\s\w]-)(?<!\s-)(?:(?:the|an?)\s+)?{opening}{body}(?!\w|[.,/]\d|%|-\w|[{{^]){closing}",
         re.I,
     )
 

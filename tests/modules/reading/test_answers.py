@@ -112,6 +112,8 @@ def test_read_choice(text: str, label: str | None) -> None:
         ("in a department store", {"A": "store", "B": "department store"}, "B"),
         ("bring cash", {"A": "get money", "B": "bring cash", "C": "bring cash"}, "B"),
         ("3", {"1": "4", "2": "3", "3": "2"}, "3"),
+        ("So she pays $5.", {"A": "$5", "B": "$5.50"}, "A"),
+        ("It costs \\$1,300 in all", {"A": "$1,250", "B": "$1,300"}, "B"),
         ("The answer is 3.5.", {"A": "3.5", "B": "3-5"}, "A"),
         ("It is 3–5", {"A": "3:5", "B": "3-5"}, "B"),
     ],
