@@ -348,12 +348,15 @@ CELLS = (
      "Saint Bernadette"),
     ('{"text": ["Rome"], "answer_start": [3]}', "Rome"),
     ("['3.429']", "3.429"),
+    ("[5, 'five']", "5"),
+    ("[None, 'Rome', '']", "Rome"),
+    ("{}", None),
     ("[1, 2]", "[1, 2]"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(("cell", "answer"), CELLS)
-def test_answers_in_cells_are_opened(cell: str, answer: str, tmp_path: Path) -> None:
+def test_answers_in_cells_are_opened(cell: str, answer: str | None, tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     pd.DataFrame([{"question": Q, "answers": cell}]).to_csv(path, index=False)
     assert load(path)[0].answer == answer
