@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from numbers import Number
@@ -121,10 +121,11 @@ class Foreign(Program):
     text. A callable gets the `Question`, without its gold answer; one with several parameters, or
     whose one parameter is annotated `str`, gets fields as a module does.
 
-    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
-    it is the field `answer`, or the one field that there is beside DSPy's reasoning; of an object
-    its attribute `answer`; of an LM's reply its text. It is then read as the kind of question asks
-    for, and None where that cannot be done. What is none of these makes an error row.
+    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction`, dict,
+    dataclass or pydantic model it is the field `answer`, or the one field that there is beside
+    DSPy's reasoning; of an object its attribute `answer`; of an LM's reply its text. It is then
+    read as the kind of question asks for, and None where that cannot be done. What is none of these
+    makes an error row.
 
     Args:
         module: the user's module or callable.
@@ -617,7 +618,9 @@ def _field_names(thing: Any) -> list[str]:
     kind = type(thing)
     if isinstance(thing, BaseModel):
         return list(kind.model_fields)
-    return [field.name for field in dataclasses.fields(kind)] if is_dataclass(kind) else []
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return []
 
 
 def _passed_on(returned: Any) -> Any:
@@ -674,7 +677,7 @@ def _no_answer(value: Any, name: str) -> UserError:
 
 def _as_json(value: Any) -> str | None:
     """A list or an object as JSON; None where it is empty, or cannot be written so."""
-    holds = isinstance(value, _JSON) or is_dataclass(type(value))
+    holds = isinstance(value, _JSON) or dataclasses.is_dataclass(type(value))
     if isinstance(value, str | bytes) or not holds or not value:
         return None
     try:

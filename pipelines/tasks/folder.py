@@ -53,7 +53,7 @@ _LANGUAGES = {
     ".patch": ("diff", "patch"),
 }
 """What blocks for a file are called, where that is not the file's suffix."""
-_LINK = re.compile(r"^new (?:file )?mode .*1[26]0000", re.M)
+_LINK = re.compile(r"^(?:new file mode|new mode) 1[26]0000$", re.M)
 _CUT = "\n… cut: the whole diff has {size:,} bytes\n"
 _IS_CUT = re.compile(r"\n… cut: the whole diff has [\d,]+ bytes\n\Z")
 _WAYS = (("-p1",), ("-p1", "--recount"), ("-p0", "--recount"))
@@ -249,20 +249,15 @@ def _apply(answer: str, folder: Path) -> None:
     diff = answer
     if not _DIFF.match(answer):
         diff = fenced(answer, ".patch")
-    unix = diff.replace("\r\n", "\n")
-    if not unix.endswith("\n"):
-        unix += "\n"
-    if _LINK.search(unix):
+    if _LINK.search(diff):
         raise MetricError("the diff makes a link, which is refused")
     patch = folder.with_name("patch")
+    patch.write_bytes(diff.encode(errors="replace"))
     complaints = []
-    # A program may write other ends of lines than the files have.
-    for text in dict.fromkeys((diff, unix, unix.replace("\n", "\r\n"))):
-        patch.write_bytes(text.encode(errors="replace"))
-        for way in _WAYS:
-            complaint = _git(folder, "apply", "--whitespace=nowarn", *way, str(patch))
-            if not complaint:
-                return
-            complaints.append(complaint)
+    for way in _WAYS:
+        complaint = _git(folder, "apply", "--whitespace=nowarn", *way, str(patch))
+        if not complaint:
+            return
+        complaints.append(complaint)
     # that of the diff as it is: the other ways fail in words that would puzzle its author
     raise MetricError(f"the answer is no diff that can be applied: {complaints[0]}")
