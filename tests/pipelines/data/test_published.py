@@ -78,11 +78,6 @@ def test_stated_kinds_stay(tmp_path: Path) -> None:
     assert [question.kind for question in load(asked("yes", "12"), kind="span")] == ["span"] * 2
 
 
-def test_labels_may_be_numbers_in_python() -> None:
-    [question] = load(asked(2, choices={1: "x", 2: "y"}))
-    assert (question.choices, question.answer) == ({"1": "x", "2": "y"}, "2")
-
-
 # What is read of published rows
 
 
@@ -317,6 +312,11 @@ def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: P
 def test_ids_of_articles_are_numbered() -> None:
     rows = [{**row, "example_id": "high1"} for row in asked("x", "y")]
     assert [question.id for question in load(rows)] == ["high1", "high1-2"]
+
+
+def test_labels_may_be_numbers_in_python() -> None:
+    [question] = load(asked(2, choices={1: "x", 2: "y"}))
+    assert (question.choices, question.answer) == ({"1": "x", "2": "y"}, "2")
 
 
 def test_drawn_options_stand_in_every_place() -> None:
