@@ -4,6 +4,7 @@ answer.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 import json
@@ -120,10 +121,11 @@ class Foreign(Program):
     text. A callable gets the `Question`, without its gold answer; one with several parameters, or
     whose one parameter is annotated `str`, gets fields as a module does.
 
-    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
-    it is the field `answer`, or the one field that there is beside DSPy's reasoning; of an object
-    its attribute `answer`; of an LM's reply its text. It is then read as the kind of question asks
-    for, and None where that cannot be done. What is none of these makes an error row.
+    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction`, dict,
+    dataclass or pydantic model it is the field `answer`, or the one field that there is beside
+    DSPy's reasoning; of an object its attribute `answer`; of an LM's reply its text. It is then
+    read as the kind of question asks for, and None where that cannot be done. What is none of these
+    makes an error row.
 
     Args:
         module: the user's module or callable.
@@ -331,7 +333,10 @@ class Foreign(Program):
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
-                    answer, typed = listed, decided
+                    typed = decided
+                    # A list of one text is that text; what is open gets a metric that reads lists.
+                    if answer is None or question.kind == "open":
+                        answer = listed
                 nothing = decided is None or (isinstance(decided, _JSON) and not decided)
                 if text is None and answer is None and not nothing:
                     raise _no_answer(decided, self._name)
@@ -587,6 +592,9 @@ def _runs_async(module: Any) -> bool:
 def _answer_in(returned: Any, name: str) -> Any:
     """The answer in what a program returned. Raises UserError where several fields may be it."""
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
+        own = _field_names(returned)
+        if len(own) == 1:
+            return getattr(returned, own[0])
         return getattr(returned, "answer", _passed_on(returned))
     values = dict(returned.items())
     fields = ["answer"]
@@ -603,6 +611,16 @@ def _answer_in(returned: Any, name: str) -> Any:
     if isinstance(held, Mapping):  # as of an output with a type of its own
         return held.get("answer", held)
     return getattr(held, "answer", _passed_on(held))
+
+
+def _field_names(thing: Any) -> list[str]:
+    """The fields of a pydantic model or dataclass; empty for anything else."""
+    kind = type(thing)
+    if isinstance(thing, BaseModel):
+        return list(kind.model_fields)
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return []
 
 
 def _passed_on(returned: Any) -> Any:
@@ -635,6 +653,8 @@ def _text(value: Any) -> str | None:
     if callable(item := getattr(value, "item", None)):  # of an array or tensor of one number
         with suppress(ValueError, RuntimeError):
             value = item()
+    if isinstance(value, float):
+        value = float(f"{value:.15g}")  # 0.1 + 0.2 is 0.3: no float holds more digits for certain
     if isinstance(value, str) or value is None:
         return value
     # The text of an object that has none of its own is its address, in which digits are read.
@@ -657,7 +677,8 @@ def _no_answer(value: Any, name: str) -> UserError:
 
 def _as_json(value: Any) -> str | None:
     """A list or an object as JSON; None where it is empty, or cannot be written so."""
-    if isinstance(value, str | bytes) or not isinstance(value, _JSON) or not value:
+    holds = isinstance(value, _JSON) or dataclasses.is_dataclass(type(value))
+    if isinstance(value, str | bytes) or not holds or not value:
         return None
     try:
         return TypeAdapter(Any).dump_json(value).decode()

@@ -42,6 +42,9 @@ _TRUTH = r"(?P<word>yes|no|true|false)"
 _BETWEEN = r"(?:(?:be|a|entirely|really|quite|strictly|exactly)\s+)*"
 _FLIP = rf"(?P<flip>(?:\bnot|n't|\bcannot|\bnever)\s+{_BETWEEN})?"
 _TRUTH_END = r"(?=\s*(?:$|[.,;:!?)\]}\"'\n–-]|(?:because|since|as|for|that|but|and|in|if)\b))"
+_ALONE_TRUTH = pattern(
+    r"[\s\"'(*]*(?:(?P<yes>correct|1|y|t)|incorrect|0|n|f)(?:\.0)?[\s\"')*.]*", re.I
+)
 _OPEN_TRUTH = pattern(
     r"\b(?:yes|no|true|false)\s*(?:,?\s*\b(?:and|or)\b|/)\s*(?:not\s+)?(?:yes|no|true|false)\b",
     re.I,
@@ -78,7 +81,15 @@ _UNDRESSED = pattern(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
 """Quotes, emphasis and the full stop around a statement."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_DECIMAL_MARK = pattern(r"(?<=[0-9])(?:\.|,(?![0-9]{3}(?![0-9])))(?=[0-9])")
+_MEANT = pattern(
+    r"(?<=[0-9])(?![,'_][0-9]{3}(?![0-9]))(?:[^\w\s]|_)(?=[0-9])|"  # 3-5, 4.5, not 1,250
+    r"(?<![\w)\]}%])[-<>.](?=[$€£]?\.?[0-9])|(?<=[A-Za-z0-9)])[+^=<>#]+|"  # -5, C++, x^2
+    r"(?<=[A-Za-z0-9])-(?=\W*\Z)"  # the grade A-
+)
+_WIDE = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
+_WIDE[ord(",")] = "．"
+"""Marks that stay take the form of full width, which is no ASCII punctuation; a comma is a point.
+"""
 _ARTICLE = pattern(r"\b(?:an?|the)\b")
 
 
@@ -86,18 +97,17 @@ def read_boolean(text: str) -> bool | None:
     """True for yes/true, False for no/false, None when the text says neither, both, or leaves it
     open.
 
-    Reading order: the whole text (here alone "correct" and "incorrect" count); the last marked
+    Reading order: the whole text (here alone "correct" and "incorrect", 1 and 0, Y and N, T and F
+    count); the last marked
     statement ("answer: yes", a LaTeX box, "the statement is not true", "so no"); the word that
     opens or that ends the text, when they agree; else every yes/true/false that is not an attribute
     ("true love"), when all agree. "no" before a noun ("no evidence", "no doubt") is never an
     answer, "not true" is False, "yes or no" is an echo of the question.
     """
-    if not text or not text.strip():
-        return None
     text = without_typography(text)
-    whole = re.sub(r"[\W_]+", " ", text).strip().casefold()
-    if whole in {"correct", "incorrect"}:
-        return whole == "correct"
+    alone = _ALONE_TRUTH.fullmatch(text)
+    if alone:
+        return alone["yes"] is not None
     # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
     stated = _truths(text, _STATED_TRUTH.finditer(text))
@@ -138,10 +148,19 @@ def normalise_span(text: str) -> str:
     """Lower case, without ASCII punctuation, the words a, an, the, and extra white space.
 
     The rules and their order are those of HotpotQA's official evaluation script
-    (`normalize_answer`), but for the mark of a decimal, which stays: 4.5% is not 45%.
+    (`normalize_answer`).
     """
-    bare = _DECIMAL_MARK.sub("·", text.lower()).translate(_PUNCTUATION)
-    return " ".join(_ARTICLE.sub(" ", bare).split())
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def meant_span(text: str) -> str:
+    """A span as `normalise_span` has it, with the marks without which it would be another answer:
+    4.5% is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C. Of a text that has nothing else,
+    the articles stay, or the marks: "An" is not "The", and "==" is not "!=".
+    """
+    marked = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower())
+    bare = marked.translate(_PUNCTUATION).strip()
+    return normalise_span(marked) or bare or text.lower().strip()
 
 
 Gold = str | Sequence[str]
@@ -164,12 +183,12 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     """Exact match and token F1 of a span, each 0 to 1, as HotpotQA's official evaluation script
     counts them.
 
-    Both sides are normalised by `normalise_span`. Where the gold is an expression, its operators,
-    brackets, signs and points count, and equal expressions match exactly. F1 is the harmonic mean
-    of token precision and recall, and 0 when either side is "yes", "no" or "noanswer" and the other
-    differs. As there, two texts with no token left match exactly and have F1 0. No prediction
-    scores (0, 0). Of several accepted answers the one that scores most counts, as in SQuAD's
-    script.
+    Both sides are normalised by `normalise_span`; what it has as equal is compared by `meant_span`,
+    too. Where the gold is an expression, its operators, brackets, signs and points count, and equal
+    expressions match exactly. F1 is the harmonic mean of token precision and recall, and 0 when
+    either side is "yes", "no", "noanswer" or "unanswerable" and the other differs. As there, two
+    texts of articles alone match exactly and have F1 0. No prediction scores (0, 0). Of several
+    accepted answers the one that scores most counts, as in SQuAD's script.
     """
     if prediction is None:
         return 0.0, 0.0
@@ -182,8 +201,12 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
         said, wanted = prediction.split(), gold.split()
         return 0.0, _f1(map(normalise_formal, said), map(normalise_formal, wanted))
     predicted, true = normalise_span(prediction), normalise_span(gold)
+    signs_alone = bool(gold.strip()) and not any(map(str.isalnum, gold))
+    # The script takes 35 for 3-5, and any signs for any others.
+    if predicted == true and (true or signs_alone):
+        predicted, true = meant_span(prediction), meant_span(gold)
     exact = float(predicted == true)
-    if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
+    if not exact and {predicted, true} & {"yes", "no", "noanswer", "unanswerable"}:
         return exact, 0.0
     return exact, _f1(predicted.split(), true.split())
 
@@ -225,7 +248,11 @@ def read_answer(
         number = read_number(text)
         return None if number is None else decimal_text(number)
     said = _stated_span(text) if kind == "span" else text.strip()
-    return said if any(unicodedata.category(letter)[0] not in "CPZ" for letter in said) else None
+    # A dash or dots say nothing, but brackets and signs may be what was asked for.
+    tells = any(
+        sign in "()[]{}%&#@/\\" or unicodedata.category(sign)[0] not in "CPZ" for sign in said
+    )
+    return said if tells else None
 
 
 def _stated_span(text: str) -> str:
@@ -265,8 +292,7 @@ def answer_key(answer: str, kind: Kind) -> str:
     if kind in ("span", "open"):
         if is_formal(answer):
             return normalise_formal(answer)
-        # "The The" and "A" are not the same band
-        return normalise_span(answer) or answer.strip().casefold()
+        return meant_span(answer)
     key = read_answer(answer, kind)
     if key is None:
         raise ValueError(

@@ -13,7 +13,7 @@ from .mentions import pattern
 MOST_CHARS = 300  # of an expression that is worked out
 
 _FORMAL = pattern(
-    r"\\[A-Za-z]|[0-9A-Za-z)\]}]\s*[+*^=<>]|[0-9]\s*/\s*[0-9]|(?:^|\s)[-−–+]\s?[0-9.\\]|"
+    r"\\[A-Za-z]|[0-9A-Za-z)\]}]\s*(?:[+^=<>]|\*+\s*[0-9A-Za-z(\\])|[0-9]\s*/\s*[0-9]|(?:^|\s)[-−–+]\s?[0-9.\\]|"
     r"[0-9]\.[0-9]|[0-9][-−–][0-9]*[ij]\b|[\[(][^()\[\]]*,[^()\[\]]*[\])]|[A-Za-z]#"
 )
 _LATEX = pattern(r"\\(?:left|right|[,;!: ]|displaystyle)|\$|(?<=\d),(?=\d{3}(?!\d))")

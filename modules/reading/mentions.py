@@ -52,7 +52,7 @@ _DRESSING = (
     (pattern(r"</(?:final_?)?answer>", re.I), "\n"),
     # a label in bold is a label, not an article
     (pattern(r"\*\*\s*\(?([A-Z0-9])[).:]?\s*\*\*"), r"(\1)"),
-    (pattern(r"\*+|`+|(?<!\w)_+|_+(?![\w{])"), ""),
+    (pattern(r"(?<!\d)(?<!\d )\*+|\*+(?! ?\d)|`+|(?<!\w)_+|_+(?![\w{])"), ""),
 )
 _TOKEN = pattern(r"(?<!\w)-?\d+(?:[.,:/]\d+)*\w*%?|\w+(?:'\w+)*")
 _ARTICLE = pattern(r"(?<!\w)(?:the|an?)\s+(?=\w)", re.I)  # "A. bank" has a label, not an article
@@ -171,13 +171,15 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
     words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
         return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")
-    body = r"\W{1,6}(?:(?:the|an?)\s+)?".join(map(re.escape, words))
+    # 3.5 is one word, so it is not the words of 3-5.
+    body = r"(?!(?<=\d)[.,:/]\d)\W{1,6}(?:(?:the|an?)\s+)?".join(map(re.escape, words))
     if " ".join(words).casefold() == "no":
         body += r"(?![ \t]+(?!(?:is|because|since)\b)\w)"  # "no doubt" is not the option "no"
     last = "".join(re.escape(option[-1]) for option in options if not option[-1].isalnum())
     closing = f"[{last}]?" if last else ""
+    opening = r"\$?" if options[0].startswith("$") else ""
     return re.compile(
-        rf"(?<![\w$])(?<!\d[.,/-])(?<![^\s\w]-)(?<!\s-)(?:(?:the|an?)\s+)?{body}(?!\w|[.,/]\d|%|-\w|[{{^]){closing}",
+        rf"(?<![\w$])(?<!\d[.,/-])(?<![^\s\w]-)(?<!\s-)(?:(?:the|an?)\s+)?{opening}{body}(?!\w|[.,/]\d|%|-\w|[{{^]){closing}",
         re.I,
     )
 

@@ -7,12 +7,16 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
 from .mentions import ANSWER_NOUN, pattern, without_typography
 
-_INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:[ \u2009\u202f][0-9]{3})+|[0-9]+)"
+_INTEGER = (
+    r"(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))+|[0-9]{1,3}(?:[ \u2009\u202f][0-9]{3}(?![0-9]))+|[0-9]+)"
+)
 DECIMAL = rf"(?:{_INTEGER}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,2}}(?![0-9A-Za-z]))?|\.[0-9]+)"
+_JOIN = r"[-–.,/:+*×]"
 _NUMBER = pattern(
-    r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])(?<![0-9][.,/:])"
-    rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{DECIMAL}))(?![.,/:]?[0-9])|"
-    r"(?P<odd>[0-9]+(?:[.,/:][0-9]+)+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
+    r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])"
+    rf"(?<![0-9]{_JOIN})"
+    rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{DECIMAL}))(?!{_JOIN}?[0-9])|"
+    rf"(?P<odd>(?>{_INTEGER})(?:{_JOIN}(?>{_INTEGER}))+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
     re.I,
 )
 CANONICAL = pattern(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
@@ -35,15 +39,15 @@ _NO_VALUE = " 0/0 "
 _PLAIN = r"(?<![\w.,])([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)"
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _SUPERSCRIPT = pattern(r"(?<=[0-9])[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
-_EXPONENT = r"\s?(?:\^|\*\*)\s?[{(]?\s?([-+−–]?[0-9]{1,4})\s?[})]?"
-_STARS = pattern(r"(?<=[0-9])\s?\*\*\s?(?=[-+]?[0-9]{1,4}(?![0-9*]))")
+_EXPONENT = r"\s?(?:\^|\*\*)\s?[{(]?\s?([-+]?[0-9]{1,4})\s?[})]?"
+_STARS = pattern(r"(?<=[0-9])(?:\*\*|\s\*\*\s)(?=[-+]?[0-9]{1,4}(?![0-9*]))")
 _SCIENTIFIC = pattern(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
 _POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
 _ROOT = pattern(
     r"(?:[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)|[0-9.]*\s?(?:π|\\pi\b)"
 )
 _GROUPED = pattern(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
-_DASH = pattern(r"(^|[:=(]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
+_DASH = pattern(r"(^|[:=({^*]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
 _SIZES = {
     "hundred": 2,
     **dict.fromkeys(("thousand", "k"), 3),
@@ -63,8 +67,8 @@ def _written_out(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda raised: f"^{raised[0].translate(_RAISED)}", text)
     text = _GROUPED.sub("", _DASH.sub(r"\1-", text))
     # Before powers, which would take the 10³ from its factor.
-    text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(_signed(m[2]))), text)
-    text = _POWER.sub(lambda m: _raised(m[1], int(_signed(m[2]))), text)
+    text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(m[2])), text)
+    text = _POWER.sub(lambda m: _raised(m[1], int(m[2])), text)
     text = _SIZED.sub(
         lambda m: _scaled(m[1] or m[4], _SIZES[(m[2] or m[3] or m[5]).casefold()]), text
     )
@@ -73,10 +77,6 @@ def _written_out(text: str) -> str:
 
 def _plain(digits: str) -> Decimal:
     return Decimal(re.sub(r"[,\s]", "", digits))
-
-
-def _signed(exponent: str) -> str:
-    return exponent.replace("−", "-").replace("–", "-")
 
 
 def _scaled(digits: str, zeros: int) -> str:
@@ -108,12 +108,10 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     Numbers carry a sign (also U+2212, "negative"), currency or unit (dropped: "40%" is 40),
     thousands separators (1,250, 1 250, 1_250 and 1'250), decimals, a fraction ("3/4", "1 1/2"), a
     power ("2^10", "1.25 × 10³") or a size ("1.5 million", "12k"). A hyphen after
-    a word or number ("5-6", "COVID-19") is not a sign; ordinals and digits inside words are no
-    numbers. When the number to take cannot be read for certain ("1,25", "3:30", "1/0", "√2"), and
-    for NaN and infinity, the result is None.
+    a word ("COVID-19") is not a sign; ordinals and digits inside words are no numbers. When the
+    number to take cannot be read for certain ("1,25", "3:30", "5-6", "1/0", "√2"), and for NaN and
+    infinity, the result is None.
     """
-    if not text:
-        return None
     # Powers first: `without_typography` takes ** for emphasis.
     text = without_typography(_STARS.sub("^", text))
     text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", text))

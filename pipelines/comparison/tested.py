@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.usage import Usage, plus, total
-from ...modules.reading.answers import normalise_span
+from ...modules.reading.answers import meant_span
 from ...modules.reading.grading import Scale
 from ...modules.reading.row import ResultRow, is_cut_off, is_unreadable, score_in, taken
 from ...modules.statistics.clusters import clustered_mean
@@ -195,7 +195,7 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
     if row.kind == "open":
         answer = FREE
     elif row.kind == "span" and row.answer is not None:
-        answer = normalise_span(row.answer) or answer
+        answer = meant_span(row.answer)
     return VotedAnswer(answer, bool(score))
 
 

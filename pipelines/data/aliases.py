@@ -80,10 +80,10 @@ _NAMES = {field: set(map(squeezed, names.split())) for field, names in ALIASES.i
 
 _OBJECTS = (
     "input inputs output outputs expected expectations reference referenceoutputs item data "
-    "example vars doc row fields messages conversations"
+    "example vars doc row fields messages conversations rewardmodel"
 )
 CONTAINERS = frozenset(_OBJECTS.split())
-"""Objects that hold the fields of a row, in files of LangSmith, MLflow, Braintrust and OpenAI."""
+"""Objects that hold the fields of a row (LangSmith, MLflow, Braintrust, OpenAI, verl)."""
 
 
 def columns_of(field: str, names: Iterable[str]) -> list[str]:

@@ -19,6 +19,8 @@ from .cells import OF_CLASSES, as_list
 
 READINGS = ("label", "text", "from0", "from1")
 """Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
+UNANSWERABLE = "unanswerable"
+"""The meaning of an empty answer, and with it the gold, where the user says so (SQuAD 2)."""
 _MEANINGS = {
     "text": "the text of an option",
     "from0": "its place counted from 0",
@@ -45,6 +47,7 @@ class AnswerReader:
 
     def __init__(self, kind: str | None) -> None:
         self.reading: str | None = None
+        self.empty: str | None = None  # the gold of rows without an answer
         self.note = ""
         self._kind = kind
         self._truths = kind == "boolean"
@@ -133,14 +136,14 @@ class AnswerReader:
         elif self._short and self._short <= _LETTERS and self._capitals:
             raise UserError(
                 f"the answers in {column!r} are letters, but there are no options; put the "
-                "options into columns named A, B, …, or say --kind span if the letters are what "
-                "is asked for"
+                "options into columns named A, B, …, or name theirs with --columns "
+                "choices=FIRST,SECOND,…, or say --kind span if the letters are what is asked for"
             )
 
     def read(self, choices: Any, answer: Any, kind: Any) -> Any:
         """The meaning of a row's answer. Raises UserError for a place without an option."""
         if answer is None:
-            return None
+            return self.empty
         if not isinstance(choices, Mapping):
             if isinstance(answer, list) or not (self._truths or kind == "boolean"):
                 return answer

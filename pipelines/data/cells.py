@@ -22,7 +22,9 @@ from ..base.request import naming_all
 from .aliases import squeezed
 from .tables import DECODER
 
-_HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
+_HOLDS_TEXT = re.compile(
+    r"\s*(?:\{\s*(?:[\"']|\})|\[\s*(?:(?:[-+.\d]+|true|false|none|null)\s*,\s*)*(?:[\"']|\]))", re.I
+)
 _HOLDS_NESTED = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
 _ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
 _BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
@@ -288,7 +290,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
                 f"the answers in {column!r} are lists inside a list, which cannot be compared; "
                 "give one list of all texts that are right"
             )
-        accepted = list(dict.fromkeys(_bare(text) for text in texts if text is not None))
+        accepted = list(dict.fromkeys(_bare(text) for text in texts if text not in (None, "")))
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
         return next(iter(accepted), None), rest, words

@@ -14,7 +14,14 @@ from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.request import naming, naming_all
 from ..base.wording import counted
 from .aliases import LIKE_OPTIONS, column_of, columns_of, option_columns
-from .answers import READINGS, AnswerReader, numbered_columns, option_columns_missed, same_gold
+from .answers import (
+    READINGS,
+    UNANSWERABLE,
+    AnswerReader,
+    numbered_columns,
+    option_columns_missed,
+    same_gold,
+)
 from .cells import (
     answer_in,
     as_list,
@@ -215,6 +222,8 @@ class Columns:
             stem, _, reading = column.rpartition(":")
             if field == "answer" and column not in names and reading in READINGS:
                 self._answers.reading, column = reading, stem
+            elif field == "answer" and column not in names and reading == UNANSWERABLE:
+                self._answers.empty, column = reading, stem
             wanted = [column]
             if field == "choices" and column not in names and "," in column:
                 wanted = list(map(str.strip, column.split(",")))

@@ -277,6 +277,8 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
     texts: dict[str, list[str]] = {}
     for question in questions:
         for name, text in question.meta.items():
+            if isinstance(text, list):  # of passages
+                text = " ".join(map(str, text))
             if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
                 texts.setdefault(name, []).append(text)
     enough = len(questions) / 2

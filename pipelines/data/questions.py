@@ -169,7 +169,8 @@ def check_labelled(questions: Iterable[Question]) -> None:
         has = "has" if len(unlabelled) == 1 else "have"
         problem = (
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
-            f"answers, or name the column that holds them, {naming('answer')}"
+            f"answers, or name the column that holds them, {naming('answer')}, as "
+            "NAME:unanswerable if a question may have none"
         )
         others = [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]
         if others:
@@ -237,7 +238,8 @@ def held_apart(
     train, asked_twice = apart(train)
     others, known = apart(validation, train)
     if needed and not others:
-        raise UserError("all validation questions are training questions, too: hold others out")
+        why = "all are training questions, too" if validation else "there are none"
+        raise UserError(f"no validation questions are left ({why}): hold others out")
     return train, others, list(filter(None, (asked_twice, known)))
 
 

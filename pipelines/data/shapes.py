@@ -80,7 +80,8 @@ class Shapes:
                 if [who for who, _ in turns] == ["assistant"]:  # the reply that is wanted
                     return {f"{name}.answer": _plain_text(turns[0][1])}
                 return {f"{name}.question": _said_to(turns)}
-        turns = _turns(cell) if holds_fields else []
+        asks = holds_fields or bool(columns_of("question", [name]))
+        turns = _turns(cell) if asks else []
         if turns and squeezed(name) in ("messages", "conversations"):
             *earlier, (who, last) = turns
             if who != "assistant":
@@ -307,7 +308,8 @@ def _turns(cell: Any) -> list[tuple[str, Any]]:
         if shape is None:
             return []
         who, said = map(turn.get, shape)
-        if who == "gpt":
+        # The second is OpenAI's way to write a reply as a part of the system's message.
+        if who == "gpt" or turn.get("name") == "example_assistant":
             who = "assistant"
         turns.append((str(who), said))
     return turns

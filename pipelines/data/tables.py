@@ -182,9 +182,9 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 
 
 def _without_arrays(cell: Any) -> Any:
-    """A cell with lists in place of NumPy's arrays."""
+    """A cell with lists in place of NumPy's arrays, and with keys that are text, as in JSON."""
     if isinstance(cell, dict):
-        return {key: _without_arrays(held) for key, held in cell.items()}
+        return {str(key): _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
         return list(map(_without_arrays, cell))
     if getattr(cell, "ndim", 0):
@@ -589,7 +589,13 @@ def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
     """
     if not _table_inside(whole):
         return list(whole[inside])
-    beside = {name: cell for name, cell in whole.items() if isinstance(cell, str | int | float)}
+    # Passages may be a list, too (TAT-QA).
+    shared = {*columns_of("context", whole)} - {inside}
+    beside = {
+        name: cell
+        for name, cell in whole.items()
+        if name in shared or isinstance(cell, str | int | float)
+    }
     for name in columns_of("id", beside):
         del beside[name]
     rows: list[Any] = []

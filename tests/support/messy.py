@@ -90,7 +90,8 @@ MESSY: Sequence[Messy] = (
     Messy("letters.csv", text("question,answer", "Which holds soup? A) a sieve B) a flask,B"),
          None, None,
          "the answers in 'answer' are letters, but there are no options; put the options into "
-         "columns named A, B, …, or say --kind span if the letters are what is asked for"),
+         "columns named A, B, …, or name theirs with --columns choices=FIRST,SECOND,…, or say "
+         "--kind span if the letters are what is asked for"),
     Messy("sciq.jsonl", lines({"question": SOUP, "correct_answer": "a flask",
          "distractor1": "a net", "distractor2": "a"}), "choice", "B",
          "read `correct_answer` and `distractor1`–`distractor2` as choices in an order drawn for "

@@ -21,6 +21,7 @@ from folkmoot.modules.reading.answers import (
     read_boolean,
     read_choice,
     read_number,
+    same_answer,
     score,
 )
 
@@ -111,6 +112,10 @@ def test_read_choice(text: str, label: str | None) -> None:
         ("in a department store", {"A": "store", "B": "department store"}, "B"),
         ("bring cash", {"A": "get money", "B": "bring cash", "C": "bring cash"}, "B"),
         ("3", {"1": "4", "2": "3", "3": "2"}, "3"),
+        ("So she pays $5.", {"A": "$5", "B": "$5.50"}, "A"),
+        ("It costs \\$1,300 in all", {"A": "$1,250", "B": "$1,300"}, "B"),
+        ("The answer is 3.5.", {"A": "3.5", "B": "3-5"}, "A"),
+        ("It is 3–5", {"A": "3:5", "B": "3-5"}, "B"),
     ],
 )
 def test_read_choice_of_other_labels(text: str, choices: dict[str, str], label: str | None) -> None:
@@ -177,7 +182,7 @@ FALSE += ["The answer is yes. Therefore the answer is no.", "is this true or fal
 NEITHER = ["It's correct in part", "There is no evidence", "If the answer is yes, then rain."]
 NEITHER += ["yes and no", "no, because x; yes, because y", "I cannot say yes or no"]
 NEITHER += ["I know nothing", ""]
-SAID = {True: TRUE, False: FALSE, None: NEITHER}
+SAID = {True: [*TRUE, "(1)", "Y."], False: [*FALSE, "0"], None: [*NEITHER, "-1", " "]}
 
 
 @pytest.mark.parametrize(
@@ -189,12 +194,14 @@ def test_read_boolean(text: str, value: bool | None) -> None:
 
 NUMBERS_READ = {"−3": "-3", "negative 5": "-5", ".5": "0.5", "$5.00": "5", "$-5": "-5"}
 NUMBERS_READ |= {"1,250": "1250", "1 250": "1250", "in 2020 150 people": "150", "3/4": "0.75"}
-NUMBERS_READ |= {"1½": "1.5", r"$\boxed{\frac{3}{4}}$": "0.75", "5-6": "6", "COVID-19": "19"}
+NUMBERS_READ |= {"1½": "1.5", r"$\boxed{\frac{3}{4}}$": "0.75", "**5** 6": "6", "COVID-19": "19"}
 NUMBERS_READ |= {"x = -5": "-5", "She has 3 and 4, so 3 + 4 = 7.": "7", '{"answer": 42}': "42"}
 NUMBERS_READ |= {"The answer is not 5, but 6": "6", "18 on the 3rd day": "18"}
 NUMBERS_READ |= {"The answer is 5 for one. No, the answer is 6 for 2.": "6"}
 NUMBERS_READ |= {"We get <<48/2=24>>24.\n#### 72": "72"}
-NO_NUMBERS = ["H2O", "1,25", "3:30", "She had 5. Answer: unknown", "NaN", ""]
+NUMBERS_READ |= {"20-5=15": "15", "half of 5 * 1/2": "0.5", "2^−3": "0.125", "10^{–2}": "0.01"}
+NO_NUMBERS = ["5-6", "2.5-3", "10 000-12 000", "2024-01-05", "3*5", "3+5"]
+NO_NUMBERS += ["H2O", "1,25", "3:30", "She had 5. Answer: unknown", "NaN", ""]
 
 
 @pytest.mark.parametrize(
@@ -241,6 +248,44 @@ def test_normalise_span_removes_what_the_official_script_removes_and_no_more() -
 
 
 @pytest.mark.parametrize(
+    ("said", "gold", "same"),
+    [
+        ("3-5", "35", False),
+        ("35", "3-5", False),
+        ("3:5", "35", False),
+        ("3*5", "35", False),
+        ("1/2", "12", False),
+        ("2.5-3", "253", False),
+        ("10^5", "105", False),
+        ("1e5", "15", False),
+        ("-5", "5", False),
+        ("$-5", "$5", False),
+        (".5", "5", False),
+        ("<5", "5", False),
+        ("2020-01-05", "20200105", False),
+        ("x^2", "x2", False),
+        ("C++", "C", False),
+        ("A+", "A", False),
+        ("O+", "O-", False),
+        ("A", "A-", False),
+        ("==", "!=", False),
+        ("] )", "} )", False),
+        ("The", "the.", True),
+        ("] )", "] )", True),
+        ("1,250", "1250", True),
+        ("1'250", "1250", True),
+        ("−5", "-5", True),
+        ("F-16", "F16", True),
+        ("$5", "5", True),
+        ("**Paris**", "Paris", True),
+    ],
+)
+def test_only_marks_that_make_another_answer_count(said: str, gold: str, same: bool) -> None:
+    assert score(said, gold, "span").correct is same
+    assert same_answer(said, gold, "span") is same
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "answer"),
     [
         ("The answer is (B)", "choice", "B"),
@@ -250,6 +295,8 @@ def test_normalise_span_removes_what_the_official_script_removes_and_no_more() -
         ("-0.0", "number", "0"),
         (" Ed Wood ", "span", "Ed Wood"),
         (None, "span", None),
+        ("] )", "span", "] )"),
+        ("—", "span", None),
         ("unknown", "number", None),
     ],
 )

@@ -376,6 +376,7 @@ def test_bad_input_is_named_before_anything_is_asked(scripted: Any) -> None:
         return str(caught.value)
 
     assert "at least 2 training questions" in refused(train[:1], held)
+    assert "no validation questions are left (there are none)" in refused(train, [])
     assert "1 question has no answer" in refused(train, unlabelled)
     assert "appears twice" in refused([*train, train[0]], held)
     assert "concurrency is 0" in refused(train, held, concurrency=0)

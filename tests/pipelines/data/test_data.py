@@ -206,7 +206,8 @@ def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     found = load(path)
     assert found[1].answer is None
     check_labelled(found[:1])
-    with pytest.raises(UserError, match=r"2 questions have no answer .* line 2, question '1'"):
+    says = r"2 questions have no answer .* line 2, question '1'.*NAME:unanswerable"
+    with pytest.raises(UserError, match=says):
         check_labelled(found)
     assert fingerprint(found) == fingerprint([Question(**one.toDict()) for one in found])
     assert found == [Question(**one.toDict()) for one in found]

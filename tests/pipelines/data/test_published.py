@@ -14,6 +14,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.answers import score
 from folkmoot.modules.reading.column_kind import kind_of_column
 from folkmoot.modules.reading.question import Question
+from folkmoot.pipelines.data.cells import as_list
 from folkmoot.pipelines.data.load import load, understand
 from folkmoot.pipelines.data.questions import listed
 
@@ -172,6 +173,9 @@ READ = (
          *asked("B", choices=["x", "y"])], "choice", "B"),
     Read("a column that is not shown", [{"question": Q, "weather": "It rained all day long.",
          "answer": "Rome"}], "span", "Rome", says="--columns context=weather"),
+    Read("passages that are not shown", [{"user_input": Q, "reference": "Rome",
+         "reference_contexts": ["It is Rome, they say."]}], "span", "Rome",
+         says="--columns context=reference_contexts"),
     Read("braintrust", [{"input": Q, "expected": "Rome", "metadata": {"tag": 1}}], "span", "Rome"),
     Read("openai evals", [{"input": [{"role": "system", "content": "Be brief."},
          {"role": "user", "content": Q}], "ideal": "Rome"}], "span", "Rome",
@@ -179,6 +183,9 @@ READ = (
     Read("openai items", [{"item": {"question": Q, "answer": "Rome"}}], "span", "Rome"),
     Read("named inside", [{"payload": {"ask": Q, "gold": "Rome"}}], "span", "Rome", question=Q,
          columns={"question": "payload.ask", "answer": "payload.gold"}),
+    Read("verl", [{"data_source": "x", "prompt": [{"role": "user", "content": Q}],
+         "reward_model": {"style": "rule", "ground_truth": "72"}, "extra_info": {"index": 0}}],
+         "number", "72", question=Q),
     Read("drop", [{"question": Q, "answers_spans": {"spans": ["Rome"], "types": ["span"]}}], "span",
          "Rome"),
     Read("drop's own file", asked({"number": "5", "date": {"day": ""}, "spans": []}), "number",
@@ -210,6 +217,10 @@ READ = (
           ("gold", {"gold": "x", "correct_answer": "r", "distractor": "y"}, "span", "x"),
           ("__expected1", {"__expected1": "equals: Rome"}, "span", "Rome"),
       )),
+    *(Read("squad 2", [{"question": Q, "answers": {"text": [], "answer_start": []}},
+         {"question": "Who?", "answers": {"text": [gold], "answer_start": [0]}}], kind,
+         "unanswerable", columns={"answer": "answers:unanswerable"})
+      for gold, kind in (("Ada", "span"), ("12", "span"), ("yes", "choice"))),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read("promptfoo icontains", [{"question": Q, "__expected": "icontains:Paris"}], "span", "Paris",
          says="--metric contains"),
@@ -272,6 +283,15 @@ HELD = (
         (".json", {"version": "2", "data": [NESTED, NESTED | {"title": "U"}]}),  # SQuAD
         (".jsonl", NESTED),
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
+        (
+            ".json",
+            [
+                {
+                    "paragraphs": [{"text": "Ada wrote."}],
+                    "questions": [{"question": Q, "answer": "Ada"}],
+                }
+            ],
+        ),  # TAT-QA
         *((".json", whole) for whole in HELD),
     ],
 )
@@ -279,12 +299,18 @@ def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: P
     path = tmp_path / f"q{suffix}"
     path.write_text(json.dumps(whole))
     questions = load(path)
-    assert {(q.question, q.answer, q.context) for q in questions} == {(Q, "Ada", "Ada wrote.")}
+    found = {(q.question, q.answer, *as_list(q.context)) for q in questions}
+    assert found == {(Q, "Ada", "Ada wrote.")}
 
 
 def test_ids_of_articles_are_numbered() -> None:
     rows = [{**row, "example_id": "high1"} for row in asked("x", "y")]
     assert [question.id for question in load(rows)] == ["high1", "high1-2"]
+
+
+def test_labels_may_be_numbers_in_python() -> None:
+    [question] = load(asked(2, choices={1: "x", 2: "y"}))
+    assert (question.choices, question.answer) == ({"1": "x", "2": "y"}, "2")
 
 
 def test_drawn_options_stand_in_every_place() -> None:
@@ -314,12 +340,15 @@ CELLS = (
      "Saint Bernadette"),
     ('{"text": ["Rome"], "answer_start": [3]}', "Rome"),
     ("['3.429']", "3.429"),
+    ("[5, 'five']", "5"),
+    ("[None, 'Rome', '']", "Rome"),
+    ("{}", None),
     ("[1, 2]", "[1, 2]"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(("cell", "answer"), CELLS)
-def test_answers_in_cells_are_opened(cell: str, answer: str, tmp_path: Path) -> None:
+def test_answers_in_cells_are_opened(cell: str, answer: str | None, tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     pd.DataFrame([{"question": Q, "answers": cell}]).to_csv(path, index=False)
     assert load(path)[0].answer == answer
@@ -391,6 +420,8 @@ REFUSED = (
       "value": "is polite"}]}], "equals:"),
     ("chat of several replies", [{"messages": [{"role": who, "content": "x"}
       for who in ("user", "assistant") * 2]}], "earlier replies"),
+    ("chat with an example", [{"input": [{"role": "system", "name": "example_assistant",
+      "content": "2"}, {"role": "user", "content": "x"}], "ideal": "x"}], "earlier replies"),
     ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),
 )  # fmt: skip
 

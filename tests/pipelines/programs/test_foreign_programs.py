@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -141,6 +142,15 @@ class Read(BaseModel):
     confidence: float = 0.9
 
 
+class City(BaseModel):
+    name: str
+
+
+@dataclass
+class Verdict:
+    verdict: object
+
+
 class Letter(enum.Enum):
     A = "A"
 
@@ -159,6 +169,14 @@ CHOSEN += [SimpleNamespace(choices=[{"message": {"content": "A"}}])]
     [
         *((each, "choice", "A", "A") for each in CHOSEN),
         ({"verdict": True}, "boolean", "yes", "yes"),
+        (1, "boolean", "yes", "yes"),
+        (np.float64(0), "boolean", "no", "no"),
+        (-1, "boolean", "yes", None),
+        (0.1 + 0.2, "number", "0.3", "0.3"),
+        (Verdict("A"), "choice", "A", "A"),
+        (Verdict(5), "number", "5", "5"),
+        (City(name="Rome"), "span", "Rome", "Rome"),
+        (["2.5"], "span", "2.5", "2.5"),
         (False, "boolean", "no", "no"),
         (3, "number", "3", "3"),
         (None, "choice", "A", None),
@@ -202,10 +220,6 @@ def test_what_is_no_answer_is_named(make: Callable[[], Any], said: str, kind: st
     assert "UserError" not in row["error"]
 
 
-class City(BaseModel):
-    name: str
-
-
 @pytest.mark.parametrize(
     ("returned", "read"),
     [
@@ -213,6 +227,7 @@ class City(BaseModel):
         (("Rome", 0.9), '["Rome",0.9]'),
         ({"answer": {"city": "Rome"}}, '{"city":"Rome"}'),
         (dspy.Prediction(answer=City(name="Rome")), '{"name":"Rome"}'),
+        (dspy.Prediction(answer=Verdict("x")), '{"verdict":"x"}'),
         (dspy.Prediction(answer=[City(name="Rome")]), '[{"name":"Rome"}]'),
     ],
 )
