@@ -26,7 +26,7 @@ from ...modules.base.calls import ASKER, LostWorker, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import CHECK, ResultRow
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object, write_json
 from ..base.run_files import JudgeFields, Manifest
@@ -298,6 +298,14 @@ class AnswerSheet:
         # A trial or a candidate may be this bad: then it loses, and its study goes on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
+        # Every trial and every candidate would meet that, too. A check fails on an answer that has
+        # no place in a task's folder, and says by itself when it cannot run.
+        hopeless = UNREADABLE <= self.state.done == self.state.unscored
+        if hopeless and self.plan.metric.name != CHECK:
+            raise UserError(
+                f"none of the first {counted(self.state.done, 'answer')} has a score, the last "
+                f"because {row.error}: fix the metric"
+            )
         own = self.alone and self.plan.program.foreign
         if own and UNREADABLE <= self.state.done == self.state.errors:
             raise UserError(

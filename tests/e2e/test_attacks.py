@@ -167,8 +167,14 @@ def a_metric_fails_on_everything(place: Place) -> None:
     def metric(answer: str, gold: str) -> float:
         raise ValueError("no scale")
 
-    with pytest.raises(fm.UserError, match=r"the metric failed on all of the first 10.*no scale"):
-        place.tune(metric=metric)
+    said = (
+        r"none of the first 10 answers has a score, the last because the metric metric raised "
+        r"ValueError \(no scale\): fix the metric$"
+    )
+    for command in (place.evaluate, place.tune, place.compile):
+        with pytest.raises(fm.UserError, match=said):
+            command(metric=metric, concurrency=1)
+    assert place.calls == 3 * 10
 
 
 # Finished commands ---------------------------------------------------------------------------
