@@ -156,7 +156,7 @@ class Attempt:
         if self.before is not None and self.before.summary.ending == Ending.PAUSED:
             self.stopped = self.before.summary.stopped
             return
-        if total is not None and self._share is not None:
+        if total is not None and self._share is not None and self._line is not None:
             # An earlier attempt may have paid for its comparison after: that is not this share's.
             spent_after = sum_of(totals(folder) for folder in (self.folder / AFTER).glob("*/"))
             self._share.spent = self._line.spent = total.spent.without(spent_after)

@@ -23,7 +23,7 @@ LOST = ("errors", "unreadable", "truncated")
 
 def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
     def show(result: Reproduction) -> None:
-        _show(view, result, plan)
+        _show(view, result)
 
     plan = plan_reproduction(request, keyless=view.dry_run)
     live(request, view, plan, lambda plan, _: reproduce_as_planned(plan), _left, show)
@@ -31,13 +31,13 @@ def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
 
 def _left(plan: ReproductionPlan) -> Reproduction | None:
     """The table of a stopped attempt; None where nothing is measured yet."""
-    done = reproduced_so_far(plan)
+    done = reproduced_so_far(plan, "not finished")
     if all(line.measured is None for line in done.lines):
         return None
     return done
 
 
-def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None:
+def _show(view: Confirmed, result: Reproduction) -> None:
     """Show the figures side by side, then the folders."""
     heads = ("measured [95%]", "n", "lost", "difference", "published inside")
     table = plain_table("row", "figure", "published", *heads)
@@ -60,8 +60,8 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
     if lms:
         show_lines([f"asked: {', '.join(lms)}"])
-    folders = list(map(str, plan.runs))
-    if len(folders) > 1 and plan.request.outcomes is None:
+    folders = list(dict.fromkeys(str(line.run) for line in result.lines if line.counts))
+    if len(folders) > 1:
         show_lines([f"next: {shlex.join(['folkmoot', 'compare', *folders])}"])
     show_lines([f"table: {result.file}"])
 

@@ -33,7 +33,7 @@ from ..base.run_files import RunSettings, ScoreFields, books_of
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
-from ..comparison.verdict import UNDECIDED, A, B
+from ..comparison.verdict import B
 from ..data import questions as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -508,12 +508,7 @@ def _validated(
         difference: Pair | Difference = pair
         outcome = pair.outcome
         if spans and pair.f1 is not None:
-            # F1 has no test of its own: its interval decides.
-            difference, outcome = pair.f1, UNDECIDED
-            if difference.high < 0:
-                outcome = B
-            elif difference.low > 0:
-                outcome = A
+            difference, outcome = pair.f1, pair.f1_outcome
         ends = ScoreFields(value=difference.difference, low=difference.low, high=difference.high)
         found = {"difference": ends, "p": pair.p, "outcome": outcome, "unread": pair.cause}
         judged = judged.but(**without_none(found))
