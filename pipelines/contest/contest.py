@@ -51,7 +51,6 @@ FOLDER = RunFolder(
     "contest",
     CONTEST,
     {
-        "field": "its programs or LMs differ",
         "seed": "its seed differs",  # which draws the order of the data, too
         "data_fingerprint": "its data differs",
         "margin": "its margin differs",
@@ -59,6 +58,8 @@ FOLDER = RunFolder(
         "early_stop": "its rule of early stops differs",
         "repeats": "its number of repeats differs",
         "permute": "its order of the options differs",
+        # Last: seed and data draw the examples that a program is shown.
+        "field": "its programs or LMs differ",
     },
     {RESULTS: "an evaluation", "compile.json": "a compilation", "study.json": "a study"},
 )
@@ -308,6 +309,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
+    if not finished:  # nothing is to be taken yet
+        result["winner"] = None
     noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
     write_json(run.folder / CONTEST, {**run.about, **noted})
     again = partial(_again, plan, run.folder)

@@ -182,10 +182,12 @@ class Contest(ContestResult, ShownResult):
         if quiet:
             return {"winner": self.winner_name}
         fields = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
+        if not self.result["finished"]:
+            fields = {"not finished": str(self.stopped)}
         return {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self.result}
 
     def __repr__(self) -> str:
-        return f"Contest({self.outcome}, {self.winner_name})"
+        return f"Contest({self.outcome}, {self.winner_name or 'no winner yet'})"

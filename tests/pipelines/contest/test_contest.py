@@ -25,6 +25,7 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, GivenUpError
 from folkmoot.pipelines.comparison.matched import samples_for
+from folkmoot.pipelines.contest.card import KIND
 from folkmoot.pipelines.contest.entrants import Entrant
 from folkmoot.pipelines.contest.plan import plan_contest
 from folkmoot.pipelines.contest.request import ContestRequest
@@ -643,7 +644,10 @@ def test_a_reference_that_fails_gives_no_advice(tmp_path: Path) -> None:
     contest = hold({"crew": team("crew", 95)}, questions(80), lm=refusing(6), out=tmp_path)
     assert contest.empty
     assert "Take " not in "\n".join(contest.lines())
-    assert contest.lines()[0].startswith("Stopped, since ")
+    assert re.match(r"\d+ of \d+ questions of one prompt failed \(the last: ", contest.lines()[0])
+    assert (contest.winner_name, contest.to_dict()["winner"]) == ("", None)
+    assert "one prompt" not in repr(contest)
+    assert (KIND.card(tmp_path).outcome, KIND.card(tmp_path).tags) == (None, {})
     assert not (tmp_path / "winner").exists()
 
 
