@@ -321,9 +321,12 @@ def _finished(plan: StudyPlan) -> Study | None:
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     unsent = plan.request.tracking and not is_sent(folder, written.get("mlflow_run_id"))
     shows = only_shows(stored.report, job.budget)
-    if stored.empty or not (same and shows) or unsent or plan.request.register:
+    # Without a winner, failed questions are asked again, but not with a budget that is spent.
+    failed = stored.empty and stored.report.spent is None
+    if failed or not (same and shows) or unsent or plan.request.register:
         return None
-    stored.winner = saved_program(folder / WINNER)
+    if not stored.empty:
+        stored.winner = saved_program(folder / WINNER)
     stored.run_id = written.get("mlflow_run_id")
     return stored
 
