@@ -327,7 +327,7 @@ def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> Ra
         verdict,
         outcome="better" if better else "undecided",
         winner=chosen.name,
-        reason=f"{verdict.reason}; {why}",
+        reason=f"{why}; in the race, {verdict.reason}",
         advice=why,
         open="",
     )
