@@ -200,13 +200,12 @@ class Metric:
             if run_ending(problem) is not None:
                 raise
             raise MetricError(
-                f"the metric {self.name} raised {type(problem).__name__} "
-                f"({said_by(problem)}): fix it"
+                f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)})"
             ) from problem
         if value is None:
             what = "None" if returned is None else f"a {type(returned).__name__}"
             raise MetricError(
-                f"the metric {self.name} returned {what}: return True, False or a number"
+                f"the metric {self.name} returned {what} instead of True, False or a number"
             )
         if wrong := self.scale.fault(value):
             raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")

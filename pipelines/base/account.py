@@ -129,6 +129,11 @@ class Account:
                 return False
         return True
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further call may start."""
+        return self._over() is not None
+
     def check(self) -> None:
         """Raise BudgetSpent if no further call may start."""
         over = self._over()

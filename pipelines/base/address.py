@@ -1,10 +1,12 @@
-"""The address of a server, which one function reads wherever a user gives one."""
+"""The addresses of servers and the files of databases that a user gives, each read in one place."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from ...modules.base.errors import UserError
@@ -35,3 +37,21 @@ def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitRe
     host = one_line(parts.netloc.rpartition("@")[2])
     shown = f"{parts.scheme}://{host}" if host else "what is given"
     raise UserError(f"{shown} is not a usable address as it is written: give {wanted}")
+
+
+def check_database(file: Path, own: str, whose: str, instead: str) -> None:
+    """Raise UserError for a SQLite file with tables but without the `own` one: it belongs to
+    another program, and would get tables beside those of that program. A file that cannot be read
+    as one is left to who opens it.
+    """
+    tables = list[str]()
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as db,
+    ):
+        tables += [name for (name,) in db.execute("SELECT name FROM sqlite_master ORDER BY name")]
+    if tables and own not in tables:
+        raise UserError(
+            f"{file} is the database of another program, not of {whose} (it has {tables[0]!r}): "
+            f"{instead}"
+        )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
+from ...modules.base.errors import UserError, said_by
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
 from .run_files import ScoreFields
@@ -181,6 +183,17 @@ def paused(problem: Exception) -> str:
         f"paused, since an endpoint fails ({problem}); this counts against no program, and the "
         "same command continues"
     )
+
+
+def why_ended(problem: BaseException | None) -> str | None:
+    """Why work ended early, in one line; None if it did not."""
+    if problem is None:
+        return None
+    if isinstance(problem, UserError):
+        return said_by(problem)
+    if isinstance(problem, KeyboardInterrupt | CancelledError):
+        return "interrupted"
+    return type(problem).__name__
 
 
 def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, overload
 from ...modules.base.fence import clean
 from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.statistics import Estimate
+from ..base.wording import as_sentence
 from ..plots.comparison import interval_plot
 from .compared import Compared
 from .pairs import Pair
@@ -165,12 +166,17 @@ class Comparison(Sequence[Pair]):
             return {"1": self.headline}
         return {str(number): line for number, line in enumerate(self.lines() + self.notes, 1)}
 
+    def _text(self) -> list[str]:
+        """Why the baseline ended early, the sentences, and what the figures leave out."""
+        early = [as_sentence(self.stopped)] if self.stopped else []
+        return [*early, *self.lines(), *self.notes]
+
     def __repr__(self) -> str:
-        return "\n".join([*self.table(), "", *self.lines(), *self.notes])
+        return "\n".join([*self.table(), "", *self._text()])
 
     def _repr_html_(self) -> str:
         # Names come from folders that somebody else may have written: they are text, not markup.
-        lines = [f"<p>{escape(clean(line))}</p>" for line in self.lines() + self.notes]
+        lines = [f"<p>{escape(clean(line))}</p>" for line in self._text()]
         table = escape("\n".join(map(clean, self.table())))
         return f"<div><pre>{table}</pre>{''.join(lines)}</div>"
 

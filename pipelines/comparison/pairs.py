@@ -122,6 +122,15 @@ class Pair:
         return B
 
     @property
+    def f1_outcome(self) -> str:
+        """The outcome in F1, which has no test of its own: its interval decides."""
+        if self.cause or self.f1 is None:
+            return NOT_COMPARABLE
+        if self.f1.low > 0:
+            return A
+        return B if self.f1.high < 0 else UNDECIDED
+
+    @property
     def won(self) -> tuple[str, str] | None:
         """The better run and the other one; None where neither is shown to be better."""
         return {A: (self.a, self.b), B: (self.b, self.a)}.get(self.outcome)

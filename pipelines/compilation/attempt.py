@@ -19,7 +19,7 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.base.usage import total as sum_of
 from ...modules.protocols.declaration import Trainable
 from ...modules.protocols.program import Program
-from ...modules.reading.grading import Graded
+from ...modules.reading.grading import Graded, MetricError
 from ...modules.reading.question import Question
 from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candidate_row, prompts_of
 from ...optimizers.prompts.metric import OptimizerMetric
@@ -107,7 +107,8 @@ class Attempt:
         self.about, self.usage = self.under_way.about, Usage()
         self._lock = threading.Lock()
         self._accounts: list[Account] = []
-        self._share: Account | None = None  # what the comparison after does not need
+        self._share: Account | None = None  # what the search may take
+        self._line: Account | None = None  # what leaves enough for the comparison after
 
     def run(self) -> None:
         """All three phases; what ends them early is left in `stopped` or `problem`."""
@@ -145,6 +146,7 @@ class Attempt:
         if total is not None:  # time counts from here for all three
             first = Account(total.budget.part(FIRST_SHARE), totals(self.folder / BEFORE))
             self._share = Account(total.budget, whole=total.budget)
+            self._line = Account(total.budget, self._share.spent)
         self.before = self._evaluate(program, BEFORE, first)
         if self.before is not None and self.before.summary.counts.rows and self.before.empty:
             raise UserError(
@@ -154,13 +156,13 @@ class Attempt:
         if self.before is not None and self.before.summary.ending == Ending.PAUSED:
             self.stopped = self.before.summary.stopped
             return
-        if total is not None and self._share is not None:
+        if total is not None and self._share is not None and self._line is not None:
             # An earlier attempt may have paid for its comparison after: that is not this share's.
             spent_after = sum_of(totals(folder) for folder in (self.folder / AFTER).glob("*/"))
-            self._share.spent = total.spent.without(spent_after)
+            self._share.spent = self._line.spent = total.spent.without(spent_after)
             if self.before is not None:
                 took, seconds = totals(self.folder / BEFORE), time.monotonic() - self._share._began
-                self._share.budget = without_reserve(total.budget, took, seconds)
+                self._line.budget = without_reserve(total.budget, took, seconds)
         if self.plan.learning is None:
             self._optimize(program, proposals, self.plan.chosen.run)
         else:
@@ -222,9 +224,24 @@ class Attempt:
                 progress=show,
             )
 
+    def _pay_for_search(self) -> None:
+        self._keep_reserve()
+        self._pay_from(self._share)
+
+    def _keep_reserve(self) -> None:
+        """Leave the search only what the comparison after it does not need, once a candidate is
+        ahead: without one there is nothing to compare.
+        """
+        ahead = self.candidates.best().name != self.candidates.first
+        if ahead and self._share is not None and self._line is not None:
+            self._share.budget = self._line.budget
+
     @contextmanager
     def _within(self) -> Iterator[None]:
         """What every call of this run is made in, in whatever thread."""
+        # Not before the reserve is touched: the best of many candidates takes a while to find.
+        if self._line is not None and self._line.is_spent:
+            self._keep_reserve()
         with self.books.used(tuple(self._accounts)), metered() as usage:
             try:
                 yield
@@ -266,7 +283,7 @@ class Attempt:
         def show(part: str, compiling: Compiling) -> None:
             self.progress(replace(compiling, part=part, usage=self.usage))
 
-        self._pay_from(self._share)
+        self._pay_for_search()
         with self._within():
             routed = taught.routed(learn) if number > 1 else dict[str, list[Question]]()
             for place, (name, part) in enumerate(self.plan.parts.items()):
@@ -315,7 +332,7 @@ class Attempt:
         self, program: Program, proposals: Proposals, search: Callable[[Bench], list[Student]]
     ) -> None:
         """Score the program, and what a search makes of it."""
-        self._pay_from(self._share)
+        self._pay_for_search()
         control = CallControl(self._within)
         student = Student(program.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
@@ -329,7 +346,10 @@ class Attempt:
         def grade(gold: Question, *answer: object) -> Graded:
             # a metric that gives no score ends the compilation
             with control.working(), asking(seat=METRIC):
-                return self.plan.metric.grade_now(questions[gold.id], *answer)
+                try:
+                    return self.plan.metric.grade_now(questions[gold.id], *answer)
+                except MetricError as problem:
+                    raise UserError(f"{problem} on {gold.id!r}: fix the metric") from problem
 
         metric = OptimizerMetric(self._scored, names, None if self.plan.metric.default else grade)
         threads = max(1, useful_concurrency(self.plan.request.concurrency, program, self.plan.lm))

@@ -183,11 +183,10 @@ def verdict_on(
         if not failed and (tried or not stopped):
             gain = False
     elif pair is not None and not pair.cause:
-        gain, loss = pair.outcome == A, pair.outcome == B
+        outcome = pair.outcome
         if pair.f1 is not None and pair.metric == ACCURACY:
-            # F1 has no test of its own: its interval decides.
-            shown = pair.f1
-            gain, loss = shown.low > 0, shown.high < 0
+            shown, outcome = pair.f1, pair.f1_outcome
+        gain, loss = outcome == A, outcome == B
     words = (pair, shown, gain, loss, held_out, tried, answered, stopped, failed)
     return gain, bool(loss), say("nothing_compiled" if kept else "compiled", *words)
 

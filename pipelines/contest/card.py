@@ -41,8 +41,6 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.paid(contest.paid)
     card.children = list(contest.folders.values())
     card.sentences = contest.sentences
-    card.outcome, card.name = contest.outcome, f"{contest.outcome}: {contest.winner_name}"
-    card.tags = {"folkmoot.winner": contest.winner_name}
     card.course = partial(_course, contest)
     card.artifacts = partial(_artifacts, folder, dict(document))
     name = (document["metric"] or {}).get("name", ACCURACY)
@@ -54,6 +52,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         if summary := read_object(taken / SUMMARY):
             card.costs = costs_of(summary)
     if contest.result["finished"]:
+        card.outcome, card.name = contest.outcome, f"{contest.outcome}: {contest.winner_name}"
+        card.tags = {"folkmoot.winner": contest.winner_name}
         card.program, card.lm = contest.winner_name, contest.result.get("lm")
         if contest.winning is not None and contest.winning.low is not None:
             won = {**vars(contest.winning), "value": contest.winning.right, "rate": rate}

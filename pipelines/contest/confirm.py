@@ -49,7 +49,7 @@ def confirm(
         failed = lane.failed(plan.unseen)
         if too_many_failed(failed, len(lane.answers)):
             name, asked = lane.entrant.name, counted(len(lane.answers), "unseen question")
-            why = f"stopped, since {failed} of {asked} of {name} failed"
+            why = f"{failed} of {asked} of {name} failed"
             return None, f"{why}; the same command asks them again", True
     # A budget may have ended it with some answers of one program alone.
     both = set.intersection(*(set(lane.answers) for lane in lanes))

@@ -50,7 +50,6 @@ FOLDER = RunFolder(
     "contest",
     CONTEST,
     {
-        "field": "its programs or LMs differ",
         "seed": "its seed differs",  # which draws the order of the data, too
         "data_fingerprint": "its data differs",
         "margin": "its margin differs",
@@ -58,6 +57,8 @@ FOLDER = RunFolder(
         "early_stop": "its rule of early stops differs",
         "repeats": "its number of repeats differs",
         "permute": "its order of the options differs",
+        # Last: seed and data draw the examples that a program is shown.
+        "field": "its programs or LMs differ",
     },
     {RESULTS: "an evaluation", "compile.json": "a compilation", "study.json": "a study"},
 )
@@ -301,6 +302,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
+    if not finished:  # nothing is to be taken yet
+        result["winner"] = None
     noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
     write_json(run.folder / CONTEST, {**run.about, **noted})
     again = partial(_again, plan, run.folder)
@@ -317,7 +320,7 @@ def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> Ra
         verdict,
         outcome="better" if better else "undecided",
         winner=chosen.name,
-        reason=f"{verdict.reason}; {why}",
+        reason=f"{why}; in the race, {verdict.reason}",
         advice=why,
         open="",
     )

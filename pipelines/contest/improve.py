@@ -142,7 +142,10 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
             gain = prices[name].score.value - prices[of].score.value
             scores = Scores.of(prices[name].metric, Scale(0.0, 1.0, prices[name].is_rate))
             gains.append(f"{name}: {scores.gap(gain)} {scores.unit}")
-    clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
+    bill = "The price of improving is unknown"
+    if improved.usd is not None:
+        bill = f"Improving cost {money(improved.usd)}"
+    clauses = [f"{bill}; on unseen questions {'; '.join(gains)}"]
     verdict = comparison.verdict
     if winner in improved.made_of and improved.usd and verdict.unit == NAMES["cost_usd"]:
         own, other = verdict.prices.get(winner), verdict.prices.get(before)

@@ -17,6 +17,7 @@ from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.table import table_lines
+from ..evaluation.card import costs_of
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
@@ -147,6 +148,12 @@ class Contest(ContestResult, ShownResult):
         best, price, spent = self.winning, "", ""
         if best is not None:
             price = thousand(best.usd, best.tokens)
+        elif (run := (self.result["confirmed"] or {}).get(self.winner_name)) is not None:
+            # One that was compiled after the race has answered the unseen questions alone.
+            summary = earlier(self.folder / CONFIRM / Path(run).name).summary
+            costs = costs_of(summary.to_dict())
+            usd = costs.get("cost_per_1000")
+            price = thousand(usd and usd / 1000, costs.get("tokens_per_question"))
         if (paid := self.paid["cost_usd"]) is not None:
             spent = f"the contest paid {money(paid)}"
         lost = unanswered(self.result.get("lost"))
@@ -182,10 +189,12 @@ class Contest(ContestResult, ShownResult):
         if quiet:
             return {"winner": self.winner_name}
         fields = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
+        if not self.result["finished"]:
+            fields = {"not finished": str(self.stopped)}
         return {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self.result}
 
     def __repr__(self) -> str:
-        return f"Contest({self.outcome}, {self.winner_name})"
+        return f"Contest({self.outcome}, {self.winner_name or 'no winner yet'})"

@@ -437,7 +437,7 @@ class Race:
             *_, last = filter(None, (answer.error for answer in lane.to(seen)))
             self.ended = "open"
             self.stopped = self.stopped or (
-                f"stopped, since {failed} of {asked} of {lane.entrant.name} failed (the last: "
+                f"{failed} of {asked} of {lane.entrant.name} failed (the last: "
                 f"{last}), so that nothing can be compared with it; the same command asks them "
                 "again, and --baseline takes another reference"
             )

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from ...modules.base.calls import ASKER, LostWorker, Usage, asking, metered
-from ...modules.base.errors import UserError, said_by
+from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import CHECK, ResultRow
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object, write_json
 from ..base.run_files import JudgeFields, Manifest
-from ..base.wording import counted, shortened
+from ..base.wording import counted, shortened, why_ended
 from ..lms.engine import Engine
 from ..lms.ledger import answered_for
 from ..lms.named import engine_of
@@ -298,6 +298,14 @@ class AnswerSheet:
         # A trial or a candidate may be this bad: then it loses, and its study goes on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
+        # Every trial and every candidate would meet that, too. A check fails on an answer that has
+        # no place in a task's folder, and says by itself when it cannot run.
+        hopeless = UNREADABLE <= self.state.done == self.state.unscored
+        if hopeless and self.plan.metric.name != CHECK:
+            raise UserError(
+                f"none of the first {counted(self.state.done, 'answer')} has a score, the last "
+                f"because {row.error}: fix the metric"
+            )
         own = self.alone and self.plan.program.foreign
         if own and UNREADABLE <= self.state.done == self.state.errors:
             raise UserError(
@@ -342,7 +350,7 @@ class AnswerSheet:
                 if isinstance(engine, Engine):
                     requests += engine.habits.notes
             summary.requests = list(dict.fromkeys(requests))  # several agents may share an engine
-            summary.stopped = self.stopped or _why(problem)
+            summary.stopped = self.stopped or why_ended(problem)
             summary.spent = None if self.spent is None else str(self.spent)
             summary.ending = self._ending(summary.stopped, problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
@@ -386,17 +394,6 @@ def none_readable(row: ResultRow, rows: int) -> str:
         shown += ", cut off at its token limit"
         advice = "give a higher one, such as --max-tokens 2000"
     return f"none of the first {counted(rows, 'answer')} can be read, and {shown}: {advice}"
-
-
-def _why(problem: BaseException | None) -> str | None:
-    """Why a run ended early, in one line; None if it did not."""
-    if problem is None:
-        return None
-    if isinstance(problem, UserError):
-        return said_by(problem)
-    if isinstance(problem, KeyboardInterrupt | CancelledError):
-        return "interrupted"
-    return type(problem).__name__
 
 
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:

@@ -93,7 +93,7 @@ class ContestResult:
     Attributes:
         result: what `contest.json` has.
         outcome: `better`, `not worth it` or `undecided`. `reason` says why, in a sentence.
-        winner_name: the name of the program to take.
+        winner_name: the name of the program to take; empty where the contest is not finished.
         places: the standings, the reference first and free entrants last.
         asked: the lines of the table, without free entrants.
         winning: the standing of the winner; None where it was compiled after the race.
@@ -106,7 +106,7 @@ class ContestResult:
     def __init__(self, folder: Path, result: Mapping[str, Any]) -> None:
         self.folder, self.result = folder, result
         self.outcome: Outcome = result["outcome"]
-        self.reason, self.winner_name = str(result["reason"]), str(result["winner"])
+        self.reason, self.winner_name = str(result["reason"]), str(result["winner"] or "")
         self.places = _PLACES.validate_python(result["standings"])
         self.asked = [place.shown for place in self.places if not place.free]
         self.winning = next(

@@ -9,6 +9,7 @@ from typing import Any
 from ..base.cards import Card, Kind
 from ..base.wording import counted
 from ..lms.ledger import totals
+from ..training.card import CALLS
 
 TABLE = "table.json"
 
@@ -20,7 +21,9 @@ def _describe(folder: Path, table: Mapping[str, Any]) -> Card:
     rows = table["rows"]
     runs = dict.fromkeys(row["run"] for row in rows if row["run"])
     card.children = list(map(Path, runs))
-    card.paid(totals(*card.children).to_dict())
+    # A training pays in a folder of its own, below that of its test.
+    trainings = [run / CALLS for run in card.children]
+    card.paid(totals(*card.children, *trainings).to_dict())
     # Nothing to agree with: figures that the paper lacks, and those of runs that failed too often.
     compared = [row["inside"] for row in rows if row["inside"] is not None]
     if compared:

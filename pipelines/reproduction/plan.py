@@ -22,7 +22,7 @@ from ..programs.resolve import program_of
 from ..programs.seats import EVERY, Seating
 from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
-from ..training.live import CALLS
+from ..training.card import CALLS
 from ..training.plan import LivePlan, ReplayPlan, plan_training
 from ..training.replay import fingerprint_of
 from ..training.request import TrainRequest

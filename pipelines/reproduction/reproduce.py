@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..base.budget import BudgetSpent
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..comparison.sources import left_in
@@ -37,12 +38,17 @@ def reproduce_as_planned(plan: ReproductionPlan) -> Reproduction:
     stopped = None
     with open_books(account=plan.account()):
         for folder, run in plan.runs.items():
-            if isinstance(run, EvaluationPlan):
-                result: Evaluation | None = carry_out(run)
-            else:
-                result = train_as_planned(run).evaluation
+            row = plan.rows_of(folder).partition(", ")[0]
+            try:
+                if isinstance(run, EvaluationPlan):
+                    result: Evaluation | None = carry_out(run)
+                else:
+                    result = train_as_planned(run).evaluation
+            except BudgetSpent as problem:  # a training that is not finished has no result
+                stopped = f"{row}: {problem}"
+                break
             if result is not None and result.stopped:  # None: tested on recorded answers
-                stopped = f"{plan.rows_of(folder).partition(', ')[0]}: {result.stopped}"
+                stopped = f"{row}: {result.stopped}"
                 # Failed questions do not keep the next run from being asked; a spent budget does.
                 if result.summary.stopped:
                     break
@@ -64,6 +70,8 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
         scores = read_object(folder / SCORES)
         for figure, published in row.published.items():
             line = Line(row.id, figure, published, row.note)
+            if row.name in plan.folders and folder.is_dir():
+                line.run = str(folder)
             if folder in runs:
                 line.take(runs[folder])
             elif scores is not None:

@@ -24,10 +24,10 @@ LOST = ("errors", "unreadable", "truncated")
 
 def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
     def show(result: Reproduction) -> None:
-        _show(view, result, plan)
+        _show(view, result)
 
     def left(_: Path) -> Reproduction | None:
-        done = reproduced_so_far(plan)
+        done = reproduced_so_far(plan, "not finished")
         # Nothing is measured yet where a table has no figure.
         return None if all(line.measured is None for line in done.lines) else done
 
@@ -35,7 +35,7 @@ def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
     live(request, view, plan, lambda plan, _: reproduce_as_planned(plan), left, show)
 
 
-def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None:
+def _show(view: Confirmed, result: Reproduction) -> None:
     """Show the figures side by side, then the folders."""
     heads = ("measured [95%]", "n", "lost", "difference", "published inside")
     table = plain_table("row", "figure", "published", *heads)
@@ -58,8 +58,8 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
     if lms:
         show_lines([f"asked: {', '.join(lms)}"])
-    folders = list(map(str, plan.runs))
-    if len(folders) > 1 and plan.request.outcomes is None:
+    folders = list(dict.fromkeys(str(line.run) for line in result.lines if line.counts))
+    if len(folders) > 1:
         show_lines([f"next: {shlex.join(['folkmoot', 'compare', *folders])}"])
     show_lines([f"table: {result.file}"])
 

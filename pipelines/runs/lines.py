@@ -240,7 +240,7 @@ def _figure(value: object) -> str | None:
 @dataclass
 class Progress:
     """The progress of an evaluation, passed to `progress` at the start and after every row. `score`
-    is the sum of the `metric` so far.
+    is the sum of the `metric` so far; `unscored` answers are those on which the metric failed.
     """
 
     total: int
@@ -248,6 +248,7 @@ class Progress:
     correct: int = 0
     errors: int = 0
     unreadable: int = 0
+    unscored: int = 0
     usage: Usage = field(default_factory=Usage)
     metric: str = ACCURACY
     score: float = 0.0
@@ -258,6 +259,8 @@ class Progress:
         self.score += score_in(row)
         self.errors += bool(row.error)
         self.unreadable += row.error is None and row.answer is None
+        # An error beside an answer is the metric's.
+        self.unscored += row.error is not None and row.answer is not None
         if not resumed:
             self.usage.add(Usage.of(row.usage))
 

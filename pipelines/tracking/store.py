@@ -23,7 +23,7 @@ from urllib.request import pathname2url, url2pathname
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
-from ..base.address import read_address
+from ..base.address import check_database, read_address
 from ..runs.garbage import seldom_collected
 from .values import problem_line, scrubbed
 
@@ -275,6 +275,7 @@ def _check(uri: str) -> None:
             # Takes the lock for writing, which shows that no other process keeps it.
             database.execute("BEGIN IMMEDIATE")
             database.rollback()
+        check_database(path, "experiments", "MLflow", "set MLFLOW_TRACKING_URI to another file")
     elif url is not None and url.host:
         port = url.port or _PORTS.get(url.get_backend_name())
         if port is not None:

@@ -16,6 +16,8 @@ from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
 
 ABOUT = "training.json"
+CALLS = "training"
+"""Sub-folder of the network's folder with the training's calls and their ledger."""
 FILES = (
     *("network.json", "tensors.safetensors", "program.json", "training.json"),
     *("training_log.json", "scores.json"),
@@ -45,12 +47,13 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = Card(
         "trained network", program="network", lm=names_of_lms(document), data=document["data"]
     )
-    card.paid(totals(folder / "training").to_dict())
+    card.paid(totals(folder / CALLS).to_dict())
     # `program.json` is the last file that a training writes.
     card.run, card.begun = partial(_trained_run, document), not (folder / "program.json").exists()
     card.artifacts, card.course = partial(_artifacts, folder), partial(_course, folder)
-    if not (folder / "network.json").exists():
-        card.ended("not finished")
+    finished = (folder / "network.json").exists()
+    if not finished:
+        card.ended(document.get("stopped") or "not finished")
     tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
     if tested:
         card.scores = [Score.of("accuracy", tested["scores"]["accuracy"])]
@@ -66,8 +69,9 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         file = folder / "plots" / f"{name}.png"
         if file.is_file():
             card.pictures[file] = caption
-    command = shlex.join(["folkmoot", "evaluate", str(folder), "--data", "FILE"])
-    card.next = f"{command}{program_options(folder, document['lms'])}"
+    if finished:
+        command = shlex.join(["folkmoot", "evaluate", str(folder), "--data", "FILE"])
+        card.next = f"{command}{program_options(folder, document['lms'])}"
     return card
 
 

@@ -16,7 +16,8 @@ from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
 from ..runs.books import open_books
 from ..runs.folder import out_folder
-from .live import CALLS, live
+from .card import CALLS
+from .live import live
 from .plan import LivePlan, ReplayPlan, plan_training
 from .replay import train_by_replay
 from .request import TrainRequest

@@ -23,10 +23,8 @@ from ..lms.foreign import metering
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.summary import GROUPS
+from .card import CALLS
 from .train import Progress, Trained, TrainingAbout, learn, training_about, training_folder
-
-CALLS = "training"
-"""Sub-folder of the network's folder with the training's calls and their ledger."""
 
 Asked = Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]
 

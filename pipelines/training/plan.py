@@ -33,7 +33,8 @@ from ..programs.seats import (
 )
 from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
-from .live import CALLS, check_live
+from .card import CALLS
+from .live import check_live
 from .replay import check_apart, fitted, network_of, with_strategies
 from .request import TrainRequest
 from .untrained import OF_PROGRAM, default_embedding
@@ -133,10 +134,13 @@ class LivePlan(TrainingPlan):
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        most: float = 0
+        most = 0.0
         for part, times in ((self._learning, self._times), (self.testing, 1)):
-            if part is not None and part.cost_usd is not None:
-                most += part.cost_usd[1] * times
+            if part is None:
+                continue
+            if part.cost_usd is None:
+                return None
+            most += part.cost_usd[1] * times
         # The least is nothing at all: every call may be in the cache.
         return 0.0, most
 

@@ -21,7 +21,7 @@ from ...optimizers.policy.settings import TrainingSettings
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.run_files import LMFields
-from ..base.wording import ProgressLine, counted
+from ..base.wording import ProgressLine, counted, why_ended
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.context import Untracked
@@ -217,6 +217,8 @@ def training_folder(
             # What a user did, or can put right, is no fault of the training.
             stopped = isinstance(problem, KeyboardInterrupt | UserError)
             tracked.stop("KILLED" if stopped else "FAILED")
+            ended = read_object(folder / ABOUT) or dict(about)  # a tracked one has its run there
+            write_json(folder / ABOUT, {**ended, "stopped": why_ended(problem)})
             raise
 
 

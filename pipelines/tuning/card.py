@@ -73,6 +73,8 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
         card.costs = costs_of(summary)
     if not card.begun:
         report = StudyReport.of(document)
+        if report.best is None and card.problem is None:
+            card.state, card.problem = State.FAILED, report.verdict
         card.sentences = list(_sentences(report))
         card.tags = {"folkmoot.study": report.study}
         if report.best is not None:

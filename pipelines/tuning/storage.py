@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.errors import UserError, missing_extra
-from ..base.address import read_address
+from ..base.address import check_database, read_address
 from . import recovery
 
 DATABASE = "study.db"
@@ -64,6 +64,9 @@ def _database(url: str) -> BaseStorage:
         raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
     if scheme.startswith("sqlite") and rest.strip("/") in ("", ":memory:"):
         raise UserError(f"--storage {url!r} names no file: give {_FORMS}")
+    if scheme.startswith("sqlite"):
+        file = Path(rest.removeprefix("/").partition("?")[0]).absolute()
+        check_database(file, "studies", "Optuna", "give --storage another file")
     engine: dict[str, object] = {"connect_args": {"timeout": WAIT_SECONDS}}
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
         if set("@/?") & {*rest.rpartition("@")[0]}:

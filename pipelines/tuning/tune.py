@@ -31,7 +31,7 @@ from ..base.run_files import RunSettings, ScoreFields, books_of
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
-from ..comparison.verdict import UNDECIDED, A, B
+from ..comparison.verdict import B
 from ..data import questions as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -316,9 +316,12 @@ def _finished(plan: StudyPlan) -> Study | None:
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     unsent = plan.request.tracking and not is_sent(folder, written.get("mlflow_run_id"))
     shows = only_shows(stored.report, job.budget)
-    if stored.empty or not (same and shows) or unsent or plan.request.register:
+    # Without a winner, failed questions are asked again, but not with a budget that is spent.
+    failed = stored.empty and stored.report.spent is None
+    if failed or not (same and shows) or unsent or plan.request.register:
         return None
-    stored.winner = saved_program(folder / WINNER)
+    if not stored.empty:
+        stored.winner = saved_program(folder / WINNER)
     stored.run_id = written.get("mlflow_run_id")
     return stored
 
@@ -501,12 +504,7 @@ def _validated(
         difference: Pair | Difference = pair
         outcome = pair.outcome
         if spans and pair.f1 is not None:
-            # F1 has no test of its own: its interval decides.
-            difference, outcome = pair.f1, UNDECIDED
-            if difference.high < 0:
-                outcome = B
-            elif difference.low > 0:
-                outcome = A
+            difference, outcome = pair.f1, pair.f1_outcome
         ends = ScoreFields(value=difference.difference, low=difference.low, high=difference.high)
         found = {"difference": ends, "p": pair.p, "outcome": outcome, "unread": pair.cause}
         judged = judged.but(**without_none(found))

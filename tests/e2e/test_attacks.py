@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from wire_server import quick as quick
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import lost_in, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.store import open_client
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
@@ -164,7 +166,13 @@ def a_metric_fails_on_everything(place: Place) -> None:
     def metric(answer: str, gold: str) -> float:
         raise ValueError("no scale")
 
-    refused(r"the metric failed on all of the first 10.*no scale", place.tune, metric=metric)
+    said = (
+        r"none of the first 10 answers has a score, the last because the metric metric raised "
+        r"ValueError \(no scale\): fix the metric$"
+    )
+    for command in (place.evaluate, place.tune, place.compile):
+        refused(said, command, metric=metric, concurrency=1)
+    assert place.calls == 3 * 10
 
 
 @attack
@@ -179,11 +187,28 @@ def every_command_runs_again(place: Place) -> None:
 
 @attack
 def a_run_is_asked_again_with_the_budget_that_ended_it(place: Place) -> None:
-    place.evaluate(budget="20 calls")
-    calls, before = place.calls, content(place.folder)
-    place.evaluate(budget="20 calls")
-    assert (place.calls, content(place.folder)) == (calls, before)
+    for command in (place.evaluate, place.tune):  # no trial of the study has finished
+        command(budget="20 calls")
+        calls, before = place.calls, content(place.folder)
+        command(budget="20 calls")
+        assert (place.calls, content(place.folder)) == (calls, before), command
     assert place.evaluate(budget="40 calls").summary.counts.rows == 40
+
+
+@attack
+def a_database_of_another_program(place: Place) -> None:
+    file = place.folder / "shop.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE customers (id INTEGER)")
+    before = file.read_bytes()
+    said = r"shop\.db is the database of another program, not of {} \(it has 'customers'\)"
+    with pytest.raises(fm.UserError, match=said.format("Optuna")):
+        place.tune(storage=f"sqlite:///{file}", study="mine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{file}")
+        with pytest.raises(fm.UserError, match=said.format("MLflow")):
+            open_client()
+    assert file.read_bytes() == before
 
 
 @attack

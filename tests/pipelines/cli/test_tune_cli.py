@@ -66,7 +66,9 @@ def test_a_study_whose_calls_all_fail_says_why_and_fails(scripted: ScriptedServe
     done = folkmoot(*words(scripted, "--json"), code=1)
     found = json.loads(done.stdout)
     assert found["best"] is None
-    for said in (found["verdict"], done.stderr):
+    shown = json.loads(folkmoot("show", found["out"], "--json").stdout)
+    assert shown["state"] == "failed"
+    for said in (found["verdict"], done.stderr, shown["problem"]):
         assert "no trial has finished: in 2 of 2, " in said
         assert "not so" in said
 

@@ -76,6 +76,10 @@ def test_a_budget_is_held_and_what_it_paid_for_is_not_paid_again(scripted: Scrip
     part = fm.match_budget(run, QUESTIONS, lm=lm, budget="17 calls", concurrency=1)
     assert len(scripted.bodies) - asked == 17
     assert (part.summary.counts.rows, bool(part.summary.stopped)) == (3, True)
+    given: dict[str, Any] = {"data": QUESTIONS, "match_budget": True, "api_base": scripted.url}
+    assert "\nBudget 17 calls spent (17 calls): finished work is" in repr(
+        fm.compare(run, budget="17 calls", **given)
+    )
     whole = fm.match_budget(run, QUESTIONS, lm=lm)
     assert (whole.summary.counts.rows, whole.summary.stopped) == (12, None)
     assert len(scripted.bodies) - asked == 8 + 12 * 3

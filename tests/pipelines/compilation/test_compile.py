@@ -314,6 +314,19 @@ def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, ca
     assert stored["stopped"] == result.stopped
 
 
+@pytest.mark.parametrize("better", [False, True])
+def test_the_search_has_the_whole_budget_until_a_candidate_is_ahead(
+    scripted: Any, better: bool
+) -> None:
+    scripted.reply = of_instructions() if better else of_instructions(share=100)
+    found = compiled(scripted.url, optimizer="copro", budget="60 calls").compilation
+    assert (found.winner == "compiled", found.gain) == (better, better)
+    # The comparison of the winner is paid from what was kept for it.
+    assert found.comparison["n"] == 9
+    assert (found.calls_made == 60) == (not better)
+    assert ("except for what is kept" in found.stopped) == better
+
+
 @pytest.mark.nightly
 def test_a_larger_budget_goes_on_where_a_smaller_one_ended(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_instructions()

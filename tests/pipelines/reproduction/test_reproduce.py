@@ -22,6 +22,7 @@ import folkmoot as fm
 from folkmoot.modules.statistics.paired import tango
 from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan
+from folkmoot.pipelines.lms.ledger import Entry
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.card import KIND
 from folkmoot.pipelines.reproduction.lines import Line
@@ -606,8 +607,16 @@ def test_a_killed_reproduction_goes_on_where_it_was(home: Path) -> None:
 
 def test_the_card_counts_figures_that_can_be_compared(tmp_path: Path) -> None:
     """The paper has no figure for the last one, or too many of its questions failed."""
-    rows = [{"run": None, "measured": 50.0, "inside": inside} for inside in (True, False, None)]
+    run = str(tmp_path / "run")
+    rows = [{"run": run, "measured": 50.0, "inside": inside} for inside in (True, False, None)]
+    # A training that a budget ended has paid, and has no row yet.
+    books = tmp_path / "run" / "training" / ".folkmoot"
+    books.mkdir(parents=True)
+    call = dict.fromkeys(Entry.__required_keys__)
+    (books / "ledger.jsonl").write_text(json.dumps(call) + "\n")
     table = {"reproduce": "paper/table", "rows": rows, "stopped": None}
     (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
-    (sentence,) = KIND.card(tmp_path).sentences
+    card = KIND.card(tmp_path)
+    (sentence,) = card.sentences
+    assert card.calls == 1
     assert sentence == "1 of 2 measured figures agree with the published ones."

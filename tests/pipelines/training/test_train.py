@@ -11,6 +11,7 @@ from cli_helpers import folkmoot, lm, question, rows_of, write
 from outcome_tables import embed_words, planted
 
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.training.card import KIND
 
 pytestmark = pytest.mark.usefixtures("quick_rivals")
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
@@ -265,6 +266,7 @@ def test_a_budget_stops_a_live_training_more_goes_on(tables: Any, tmp_path: Path
         words = live_words(tmp_path, server.url, tmp_path / "net")
         stopped = folkmoot(*words, "--budget", "10 calls", code=1)
         assert "budget 10 calls spent" in stopped.stderr
+        assert "budget 10 calls spent" in str(KIND.card(tmp_path / "net").problem)
         assert len(server.bodies) == 10
         done = folkmoot(*words, "--budget", "500 calls", code=0)
         assert json.loads(done.stdout)["counts"]["rows"] == 6
