@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -99,6 +99,16 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
 
 def _plain(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+@cache
+def _several(request: type[Any]) -> list[str]:
+    """The fields that take several texts, and never a single one."""
+    names = []
+    for name, hint in get_type_hints(request, include_extras=True).items():
+        if get_args(hint)[:2] in ((Pairs, list[str]), (Sequence[str], list[str])):
+            names.append(name)
+    return names
 
 
 class Option:
@@ -261,6 +271,14 @@ class Request:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    def __post_init__(self) -> None:
+        # One text in place of several would be read letter by letter.
+        kind: Any = type(self)
+        for name in _several(kind):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                setattr(self, name, [value])
+
     def asked(self, name: str) -> bool:
         """Whether the user gave an option in this run."""
         return bool(getattr(self, name)) and name not in self.defaults
@@ -375,6 +393,7 @@ class LMs(SharedByLMs, Seats, Commands):
     temperature: Temperature = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given = without_none({"demonstration": self.demonstration, "own_roles": self.roles})
         sets: Any = self.sets or {}
         if isinstance(self.sets or self.roles, Mapping):

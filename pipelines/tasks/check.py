@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
@@ -14,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
+from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
 from ...modules.base.keyed import without_none
@@ -44,6 +47,16 @@ _RUNNERS = re.compile(r"(?:(?:^|[\s/])(?:pytest|py\.test)|\s-m unittest)(?=\s|$)
 
 TRIES = 5
 """A run ends when its check has not run on its first so many tasks."""
+
+
+_AT_ONCE: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""Lets checks run. With more of them at once than there are cores, right answers would take longer
+than they may.
+"""
+
+
+def _one_a_core() -> asyncio.Semaphore:
+    return asyncio.Semaphore(os.cpu_count() or 1)
 
 
 class _Ran(NamedTuple):
@@ -119,12 +132,16 @@ class Check(Metric):
         """
         if prediction.get("answer") is None:
             return self.lost
-        ran = await self._checked(question, prediction)
+        place = place_around(self.sandbox)
+        if place.host is not None and self.command is not None:  # workers have a limit of their own
+            ran = await self._checked(place, question, prediction)
+        else:
+            async with of_loop(_AT_ONCE, _one_a_core):
+                ran = await self._checked(place, question, prediction)
         scored = {"score": ran.score, "feedback": ran.feedback}
         return self.graded(lambda: scored)._replace(check=ran.fields)
 
-    async def _checked(self, question: Question, prediction: Any) -> _Ran:
-        place = place_around(self.sandbox)
+    async def _checked(self, place: Workplace, question: Question, prediction: Any) -> _Ran:
         answer = str(prediction.get("whole") or prediction["answer"])
         task = (question.files, question.tests, answer, self.answer_file)
         if self.command is None:  # a function of this process

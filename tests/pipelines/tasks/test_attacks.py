@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,24 @@ def test_a_function_checks() -> None:
     assert "returned a tuple" in row["error"]
     with pytest.raises(fm.UserError, match=r"write it as \(task, folder\)"):
         fm.Check(lambda folder: True)
+
+
+def test_no_more_checks_run_at_once_than_there_are_cores() -> None:
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    def check(task: fm.Question, folder: Path) -> bool:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return True
+
+    done(lambda question: NOTHING, [add_task(f"t{n}") for n in range(16)], check=check)
+    assert most <= (os.cpu_count() or 1)
 
 
 def test_a_check_that_is_not_there_ends_the_run() -> None:
