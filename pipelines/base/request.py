@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, wraps
 from pathlib import Path
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -21,6 +22,7 @@ from typing import (
     ParamSpec,
     TypeAlias,
     TypeVar,
+    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -106,8 +108,11 @@ def _several(request: type[Any]) -> list[str]:
     """The fields that take several texts, and never a single one."""
     names = []
     for name, hint in get_type_hints(request, include_extras=True).items():
-        if get_args(hint)[:2] in ((Pairs, list[str]), (Sequence[str], list[str])):
-            names.append(name)
+        if list[str] in get_args(hint):
+            plain = _plain(hint)
+            kinds = get_args(plain) if get_origin(plain) in (Union, UnionType) else (plain,)
+            if not {str, Any}.intersection(kinds):
+                names.append(name)
     return names
 
 
