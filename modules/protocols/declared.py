@@ -11,7 +11,16 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import dspy
 from pydantic import BaseModel
@@ -22,7 +31,7 @@ from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.saved_file import Described
 from ..base.space import Declaration, Parameter, Space, choice
-from .declaration import Protocol, comma_items
+from .declaration import Protocol, comma_items, known_names
 from .program import LAYOUT, Program, SeatTurns
 
 
@@ -87,12 +96,31 @@ class Setting(NamedTuple):
         kinds = [get_origin(kind) or kind for kind in (self.kind, *get_args(self.kind))]
         if Sequence in kinds or list in kinds:
             return comma_items([part])
-        if self.kind not in (int, float):
-            return part
-        try:
-            return self.kind(part)
-        except ValueError:
-            raise UserError(f"{part!r} is no {self.kind.__name__}: write a number there") from None
+        if choices := self._choices():
+            named = known_names(self.name, part, choices, f"{self.name} {{}}", "")
+            return choices[named[0]]
+        for number in (int, float):
+            if number in kinds:
+                return _number(number, part)
+        return part
+
+    def _choices(self) -> dict[str, object]:
+        """The values that there are, by how they are written; empty where there is no end of
+        them.
+        """
+        for kind in (self.kind, *get_args(self.kind)):
+            if kind is bool:
+                return {"true": True, "false": False}
+            if get_origin(kind) is Literal:
+                return {str(value): value for value in get_args(kind)}
+        return {}
+
+
+def _number(kind: Callable[[str], object], part: str) -> object:
+    try:
+        return kind(part)
+    except ValueError:
+        raise UserError(f"{part!r} is no {kind.__name__}: write a number there") from None
 
 
 class Declared(Program):
@@ -135,7 +163,8 @@ class Declared(Program):
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
             for setting in cls.settings:
-                if setting.name in _OF_DSPY or callable(getattr(Declared, setting.name, None)):
+                shared = setting.name in (*_OF_DSPY, *Shared.__annotations__)
+                if shared or callable(getattr(Declared, setting.name, None)):
                     raise UserError(
                         f"{cls.__name__} has a setting {setting.name!r}, which every program has "
                         "as a part of its own: give it another name"

@@ -59,6 +59,9 @@ class Metric:
     them.
     """
 
+    such = "(example, prediction, trace=None)"
+    """The parameters of its function."""
+
     lms: Sequence[Any] = ()
     """The LMs that grade, each asked once for an answer."""
 
@@ -91,7 +94,7 @@ class Metric:
                 f"the metric {self.name} lies between {low} and {high}: the first must be less, "
                 f"and neither beyond {MOST_SCORE:g}"
             )
-        self._least, self._most = _parameters(function, self.name)
+        self._least, self._most = _parameters(function, self.name, self.such)
         if isinstance(function, dspy.Module) and not hasattr(type(function), "forward"):
             self._called = function.acall
         # An object may be called asynchronously without being a coroutine function itself.
@@ -310,7 +313,7 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 # ----------------------------------------------------------------------------------
 
 
-def _parameters(function: Callable[..., object], name: str) -> tuple[int, int]:
+def _parameters(function: Callable[..., object], name: str, such: str) -> tuple[int, int]:
     """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
     target = function
     if isinstance(function, dspy.Module):
@@ -333,8 +336,7 @@ def _parameters(function: Callable[..., object], name: str) -> tuple[int, int]:
             needed += required
     if room < 2 or needed > 5 or named:
         raise UserError(
-            f"the metric {name} cannot be called with an example and a prediction: write it as "
-            "(example, prediction, trace=None)"
+            f"the metric {name} cannot be called with two arguments: write it as {such}"
         )
     return max(2, needed), min(5, room)
 

@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -22,6 +23,7 @@ from typing import (
     ParamSpec,
     TypeAlias,
     TypeVar,
+    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -110,6 +112,19 @@ def warned(plan: PlanType) -> PlanType:
 
 def _plain(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+@cache
+def _several(request: type[Any]) -> list[str]:
+    """The fields that take several texts, and never a single one."""
+    names = []
+    for name, hint in get_type_hints(request, include_extras=True).items():
+        if list[str] in get_args(hint):
+            plain = _plain(hint)
+            kinds = get_args(plain) if get_origin(plain) in (Union, UnionType) else (plain,)
+            if not {str, Any}.intersection(kinds):
+                names.append(name)
+    return names
 
 
 class Option:
@@ -272,6 +287,14 @@ class Request:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    def __post_init__(self) -> None:
+        # One text in place of several would be read letter by letter.
+        kind: Any = type(self)
+        for name in _several(kind):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                setattr(self, name, [value])
+
     def asked(self, name: str) -> bool:
         """Whether the user gave an option in this run."""
         return bool(getattr(self, name)) and name not in self.defaults
@@ -392,6 +415,7 @@ class LMs(SharedByLMs, Seats, Commands):
     temperature: Temperature = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given = without_none({"demonstration": self.demonstration, "own_roles": self.roles})
         sets: Any = self.sets or {}
         if isinstance(self.sets or self.roles, Mapping):

@@ -119,6 +119,9 @@ def options_of_file(
     for name, value in document.items():
         if name not in known:
             meant = did_you_mean(name, [*others, *known])
+            for field, option in known.items():
+                if option.long_name == f"--{name}":
+                    meant = f" (it is {field!r} here)"
             raise UserError(f"{where} has an unknown key {name!r}{meant}: correct or drop it")
         option = known[name]
         if value is not None and option.kind in _NUMBERS:

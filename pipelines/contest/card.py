@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import Any
 
 from ...modules.base.keyed import only
-from ...modules.reading.grading import ACCURACY
+from ...modules.reading.grading import metric_name
+from ...modules.reading.row import CHECK
 from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, ask_command, program_options
 from ..base.journal import read_object
 from ..evaluation.card import costs_of
@@ -43,7 +44,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.sentences = contest.sentences
     card.course = partial(_course, contest)
     card.artifacts = partial(_artifacts, folder, dict(document))
-    name = (document["metric"] or {}).get("name", ACCURACY)
+    name = metric_name(document)
     if (taken := contest.folders.get(contest.winner_name)) is not None:
         run = read_object(taken / MANIFEST) or {}
         # The manifest of a contest is the reference's; what came out is the winner.
@@ -82,7 +83,9 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
             "ask": ask_command(folder, folder, lms),
             "improve": f"folkmoot compile {place} --train FILE --validation FILE{options}",
         }
-    if (spec := contest.result.get("spec")) is None:
+    # A command acts on the folder that it is started in: outside of tasks that is the user's own.
+    acts = metric_name(run) == CHECK
+    if acts or (spec := contest.result.get("spec")) is None:
         return {}
     words = ["folkmoot", "ask", spec, "YOUR QUESTION", "--lm", contest.result["lm"]]
     for seat, lm in lms.items():

@@ -227,7 +227,7 @@ def events_in(text: str) -> Iterator[Mapping[str, Any]]:
             continue
         try:
             event = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(event, dict) and name == "error":
             yield {"error": event}

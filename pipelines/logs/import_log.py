@@ -316,7 +316,11 @@ def _written(
                 table.write(_line(_outcome(answered, row), answered.where))
             total += 1
     if not total:
-        raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")
+        without = "; ".join(f"left out were {number} {why}" for why, number in (+left_out).items())
+        raise UserError(
+            f"{sources[0]['name']} holds no answer ({without or 'it is empty'}): give a log with "
+            "at least one"
+        )
     for run in runs.values():
         run.finish(sources)
     result = {

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -261,7 +261,7 @@ class Command(Metered):
         digest = hashlib.sha256()
         # A changed script is another program: its answers must not join those of the old one.
         for path in ((start.cwd or Path()) / word for word in start.words):
-            if path.is_file():
+            if os.path.isfile(path):  # a word may be longer than any path
                 digest.update(read_regular(path))
         described: Described = {"program": self.protocol.name, "command": self.command}
         if start.timeout != QUESTION_SECONDS:
@@ -300,7 +300,10 @@ class Start:
             # The meter may be on another machine, and its socket is no file of this one.
             if folder is not None and place_around().relays:
                 endpoint = held.enter_context(endpoint.near(Path(cache)))
-            how = self._how(endpoint, cache) if folder is None else self._how_in(folder, endpoint)
+            if folder is None:
+                how = self._how(endpoint, cache)
+            else:
+                how = self._how_in(folder, question.files, endpoint)
             try:
                 code = await in_sandbox(how, folder, printed, complaint, self.timeout, given=given)
             except TimeoutError:
@@ -327,8 +330,8 @@ class Start:
             raise self._cannot_start("there is none")
         return Started([*self.words], environment, self.cwd, [])
 
-    def _how_in(self, folder: Path, endpoint: Endpoint) -> Started:
-        """How it is started in a task's folder."""
+    def _how_in(self, folder: Path, task: Container[str], endpoint: Endpoint) -> Started:
+        """How it is started in the folder of a task, whose own files have these names."""
         place = place_around()
         variables = self._passed_on()
         try:
@@ -336,6 +339,7 @@ class Start:
                 self.words,
                 folder,
                 {**variables, **QUIET, **_meter_variables(endpoint)},
+                task=task,
                 door=Door(endpoint.socket, endpoint.port),
                 hidden=place.hidden,
                 cwd=self.cwd,
@@ -440,7 +444,7 @@ def _answer(line: str) -> Any:
     """The answer in a command's last line; an object without `answer` counts as text."""
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line or None
     if isinstance(value, dict) and "answer" in value:
         return value["answer"]

@@ -624,7 +624,7 @@ def _as_written(problem: RefusedRequest) -> web.Response:
     """A provider's refusal, as it wrote it."""
     try:
         body = json.loads(problem.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _problem(problem.status, str(problem))
     return web.json_response(body, status=problem.status, headers=NO_RETRY)
 

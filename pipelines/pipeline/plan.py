@@ -137,6 +137,8 @@ class PipelineStep:
             options["space"] = {**options["space"], "program": str(program)}
         else:
             added = options.pop("added", None) or {}
+            if isinstance(added, str):
+                added = [added]
             if not isinstance(added, Mapping):
                 added = {str(each): each for each in added}
             lms = options.get("lm")

@@ -427,7 +427,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
     """
     prices: dict[str, Prices] = {}
     if isinstance(values, Mapping):
-        values = [f"{model}={','.join(map(str, amounts))}" for model, amounts in values.items()]
+        values = [f"{model}={_written(amounts)}" for model, amounts in values.items()]
     for value in values or ():
         model, _, amounts = map(str.strip, value.rpartition("="))
         match = _PRICE.fullmatch(amounts)
@@ -441,6 +441,13 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
             *(float(price) / 1e6 for price in match.groups() if price is not None)  # type: ignore[arg-type]
         )
     return prices
+
+
+def _written(amounts: object) -> object:
+    """Prices as the command line has them."""
+    if isinstance(amounts, list | tuple):
+        return ",".join(map(str, amounts))
+    return amounts
 
 
 def _kept(language_model: Any) -> dict[str, object]:

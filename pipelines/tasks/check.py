@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
+from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
 from ...modules.base.keyed import without_none
@@ -27,7 +30,7 @@ from ..base.settings import settings
 from ..base.wording import counted, shortened
 from .folder import Workplace, lay, place_around, put
 from .process import exit_code, last_lines, words_of
-from .sandbox import BWRAP, NONE, Sandbox, Started
+from .sandbox import BWRAP, HIDES, NONE, Sandbox, Started
 
 CHECK_SECONDS = 120.0
 CHECK_SUCH = "python -m pytest -q"
@@ -38,11 +41,21 @@ MOST_LINE = 500  # characters
 NOT_FOUND = (126, 127)
 """Exit codes of a command that could not be run."""
 
-_RUNNERS = re.compile(r"\b(?:pytest|py\.test|unittest)\b")
-"""Commands that say how many tests they ran."""
+_RUNNERS = re.compile(r"(?:(?:^|[\s/])(?:pytest|py\.test)|\s-m unittest)(?=\s|$)")
+"""Commands that say how many tests they ran; not a folder of such a name."""
 
 TRIES = 5
 """A run ends when its check has not run on its first so many tasks."""
+
+
+_AT_ONCE: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""Lets checks run. With more of them at once than there are cores, right answers would take longer
+than they may.
+"""
+
+
+def _one_a_core() -> asyncio.Semaphore:
+    return asyncio.Semaphore(os.cpu_count() or 1)
 
 
 class _Ran(NamedTuple):
@@ -71,6 +84,8 @@ class Check(Metric):
 
     Raises UserError for a command that is not there, and a sandbox that cannot be used.
     """
+
+    such = "(task, folder)"
 
     def __init__(
         self,
@@ -116,17 +131,22 @@ class Check(Metric):
         """
         if prediction.get("answer") is None:
             return self.lost
-        ran = await self._checked(question, prediction)
+        place = place_around(self.sandbox)
+        if place.host is not None and self.command is not None:  # workers have a limit of their own
+            ran = await self._checked(place, question, prediction)
+        else:
+            async with of_loop(_AT_ONCE, _one_a_core):
+                ran = await self._checked(place, question, prediction)
         scored = {"score": ran.score, "feedback": ran.feedback}
         return self.graded(lambda: scored)._replace(check=ran.fields)
 
-    async def _checked(self, question: Question, prediction: Any) -> _Ran:
-        place = place_around(self.sandbox)
+    async def _checked(self, place: Workplace, question: Question, prediction: Any) -> _Ran:
         answer = str(prediction.get("whole") or prediction["answer"])
         task = (question.files, question.tests, answer, self.answer_file)
         if self.command is None:  # a function of this process
             return await checked_in(place, partial(self._asked, question), *task)
-        check = partial(_run, place, self.words, self.seconds)
+        names = {*question.files, *question.tests}
+        check = partial(_run, place, self.words, names, self.seconds)
         ran = await place.run(checked_in, place, check, *task)
         self._note(ran.fields["exit_code"], ran.fields["lines"])
         return ran
@@ -141,7 +161,7 @@ class Check(Metric):
         except Exception as problem:
             raise MetricError(f"the check raised {type(problem).__name__} ({problem})") from problem
         score, feedback = said, None
-        if isinstance(said, tuple):
+        if isinstance(said, tuple) and len(said) == 2:
             score, feedback = said
         fields = CheckFields(exit_code=None, lines=[], seconds=_since(began))
         return _Ran(score, feedback, fields)
@@ -152,7 +172,7 @@ class Check(Metric):
         raise UserError(
             f"the check {self.command!r} has not run on any of the first "
             f"{counted(self._failures, 'task')}, the last time because {self._last}: run it in a "
-            "task's folder yourself"
+            f"task's folder yourself{HIDES.get(self.sandbox.name, '')}"
         )
 
     def _note(self, code: int | None, lines: list[str]) -> None:
@@ -190,10 +210,12 @@ async def checked_in(
         return await check(folder)
 
 
-async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: Path) -> _Ran:
-    """What a check's command says."""
+async def _run(
+    place: Workplace, words: Sequence[str], names: Container[str], seconds: float, folder: Path
+) -> _Ran:
+    """What a check's command says; `names` are those of the task's own files."""
     began = time.monotonic()
-    how = place.sandbox.started(words, folder, {}, hidden=place.hidden)
+    how = place.sandbox.started(words, folder, {}, task=names, hidden=place.hidden)
     code: int | None = None
     with TemporaryFile() as out, TemporaryFile() as err:
         with contextlib.suppress(TimeoutError):
@@ -241,7 +263,7 @@ def _said(line: str) -> Mapping[str, Any] | None:
     """The object with a score in a check's last line. Raises MetricError for another score."""
     try:
         said = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or "score" not in said:
         return None

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TypeVar
@@ -30,14 +31,17 @@ WORK = "tasks"
 NOTHING = "(nothing changed)"
 """The answer of a program that left its folder as it was."""
 
-CACHES = frozenset((".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
+GIT = ".git"
+CACHES = frozenset((GIT, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
 """Folders that are no part of what a program left."""
 
 MOST_DIFF = 20_000_000
 MOST_KEPT = 200_000
 """The most bytes of a diff, and those that a row keeps."""
 
-_DIFF = re.compile(r"(?:# left out: .*\n)*diff --git ")
+_DIFF = re.compile(r"(?:# left out: .*\n)*(?:diff --git |--- .*\n\+\+\+ )")
+_PREFIXED = re.compile(r'^(?:diff --git "?a/.* "?b/|--- (?:"?a/.*|/dev/null.*)\n\+\+\+ "?b/)', re.M)
+"""How files of a diff are called where their names begin with a/ and b/."""
 _FENCED = re.compile(
     r"^([ \t]*)(`{3,}|~{3,})[ \t]*\{?\.?([\w+#-]*)[^\n`]*\n(.*?)(?:^\1\2[ \t\r]*$|\2?\Z)",
     re.M | re.S,
@@ -53,11 +57,16 @@ _LANGUAGES = {
     ".patch": ("diff", "patch"),
 }
 """What blocks for a file are called, where that is not the file's suffix."""
-_LINK = re.compile(r"^(?:new file mode|new mode) 1[26]0000$", re.M)
+_ADVICE = ' (allow with "--allow-empty")'
+"""What git adds to a complaint, and nobody can follow here."""
 _CUT = "\n… cut: the whole diff has {size:,} bytes\n"
 _IS_CUT = re.compile(r"\n… cut: the whole diff has [\d,]+ bytes\n\Z")
-_WAYS = (("-p1",), ("-p1", "--recount"), ("-p0", "--recount"))
-"""How diffs of LMs are tried: many count their lines wrongly, and some have no a/ and b/."""
+_FILE = re.compile(r"^(?=--- .*\n\+\+\+ .*\n@@ )", re.M)
+"""Where a file begins in a diff."""
+_WAYS = list(product(("false", "true"), ("-p1", "-p0"), ((), ("--recount",))))
+"""How diffs of LMs are tried: nearly all end their lines as on Unix, where a file may not, some
+have no a/ and b/, and many count their lines wrongly.
+"""
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,10 @@ def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
     """What a program left in its folder, as a unified diff that git applies: as a row keeps it, and
     whole. Raises CommandError for more than there is room for.
     """
-    left_out = _without_links(folder)
+    try:
+        left_out = _without_links(folder)
+    except OSError as problem:  # of a path that is too long for the system
+        raise CommandError(f"what it left cannot be compared ({problem.strerror})") from None
     lay(files, folder.with_name("a"))
     options = (
         "--no-index",
@@ -185,14 +197,24 @@ def _without_links(folder: Path) -> list[str]:
     for place, folders, files in os.walk(folder):
         for name in [*folders, *files]:
             path = Path(place, name)
-            if name in CACHES and path.is_dir() and not path.is_symlink():
+            mode = path.lstat().st_mode
+            if name in CACHES and stat.S_ISDIR(mode):
                 shutil.rmtree(path, ignore_errors=True)
-            elif not (stat.S_ISDIR(mode := path.lstat().st_mode) or stat.S_ISREG(mode)):
+            elif name == GIT and stat.S_ISREG(mode):  # of a worktree or a submodule
                 path.unlink()
-                left_out.append(str(path.relative_to(folder)))
+            elif not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                path.unlink()
+                left_out.append(_in_line(str(path.relative_to(folder))))
         # os.walk goes into what is left in this list.
         folders[:] = [name for name in folders if Path(place, name).is_dir()]
     return left_out
+
+
+def _in_line(name: str) -> str:
+    """A file's name, escaped where it would not be one readable line."""
+    if name.isprintable():
+        return name
+    return ascii(name)
 
 
 def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> str:
@@ -214,8 +236,8 @@ def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> str:
     differs = words[0] == "diff" and ended.returncode == 1
     if ended.returncode == 0 or differs:
         return ""
-    complaint = ended.stderr.strip().removeprefix("error: ").replace("\n", "; ")[:300]
-    return complaint or f"code {ended.returncode}"
+    complaint = ended.stderr.replace("error: ", "").replace(_ADVICE, "").strip()
+    return complaint.replace("\n", "; ")[:300] or f"code {ended.returncode}"
 
 
 def put(answer: str, folder: Path, answer_file: str | None) -> None:
@@ -237,27 +259,55 @@ def fenced(text: str, suffix: str) -> str:
     """The last fenced block in the language of a file with this suffix, else the last of all, else
     the whole text: how to run it, or what it prints, often follows the code.
     """
+    return _blocks(text, suffix)[-1]
+
+
+def _blocks(text: str, suffix: str) -> list[str]:
+    """The fenced blocks in the language of a file with this suffix, else all, else the text."""
     wanted = _LANGUAGES.get(suffix, (suffix[1:],))
-    blocks, last = _FENCED.findall(text), f"{text.rstrip()}\n"
+    blocks = _FENCED.findall(text)
     fitting = [block for block in blocks if block[2].casefold() in wanted]
-    for indent, _, _, inside in (fitting or blocks)[-1:]:
-        last = re.sub(rf"^{indent}", "", inside, flags=re.M)
-    return last
+    found = []
+    for indent, _, _, inside in fitting or blocks:
+        found.append(re.sub(rf"^{indent}", "", inside, flags=re.M))
+    return found or [f"{text.rstrip()}\n"]
 
 
 def _apply(answer: str, folder: Path) -> None:
-    diff = answer
+    blocks = [answer]
     if not _DIFF.match(answer):
-        diff = fenced(answer, ".patch")
-    if _LINK.search(diff):
+        blocks = _blocks(answer, ".patch")
+    complaint = _applied("".join(blocks), folder)
+    # Blocks may be a diff a file, or one attempt after another.
+    if complaint and len(blocks) > 1:
+        complaint = _applied(blocks[-1], folder)
+    if complaint:
+        raise MetricError(f"the answer is no diff that can be applied: {complaint}")
+    # Not by what the diff says: git reads numbers of modes in many spellings.
+    if any(path.is_symlink() for path in folder.rglob("*")):
         raise MetricError("the diff makes a link, which is refused")
+
+
+def _applied(diff: str, folder: Path) -> str:
+    """Apply a diff in one of the ways; returns the complaint about it where none of them works."""
+    if diff.partition("\n")[0].endswith("\r"):  # all line ends were changed on the way here
+        diff = diff.replace("\r\n", "\n")
+    if not diff.endswith("\n"):  # reading an answer strips it
+        diff += "\n"
+    if "diff --git " not in diff:
+        # When git counts lines again, only such a line tells it that another file begins.
+        diff = _FILE.sub("diff -u\n", diff)
     patch = folder.with_name("patch")
     patch.write_bytes(diff.encode(errors="replace"))
     complaints = []
-    for way in _WAYS:
-        complaint = _git(folder, "apply", "--whitespace=nowarn", *way, str(patch))
+    for ends, prefix, counts in _WAYS:
+        # With these names a new file would be made in a folder `b`.
+        if prefix == "-p0" and _PREFIXED.search(diff):
+            continue
+        how = ("-c", f"core.autocrlf={ends}", "apply", "--whitespace=nowarn", prefix, *counts)
+        complaint = _git(folder, *how, str(patch))
         if not complaint:
-            return
+            return ""
         complaints.append(complaint)
     # that of the diff as it is: the other ways fail in words that would puzzle its author
-    raise MetricError(f"the answer is no diff that can be applied: {complaints[0]}")
+    return complaints[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -75,17 +73,16 @@ Answered = tuple[Question, str]
 async def checked_scores(
     check: Metric, answers: Iterable[Answered]
 ) -> dict[tuple[str, str], float]:
-    """The score of each answer by question id and answer, as many checks at once as the machine has
-    cores. One that has no place in the folder has the lowest.
+    """The score of each answer by question id and answer. One that has no place in the folder has
+    the lowest.
     """
-    at_once, scores = asyncio.Semaphore(os.cpu_count() or 1), dict[tuple[str, str], float]()
+    scores = dict[tuple[str, str], float]()
 
     async def scored(question: Question, answer: str) -> None:
-        async with at_once:
-            scores[question.id, answer] = check.scale.least
-            with suppress(MetricError):
-                graded = await check.grade(question, dspy.Prediction(answer=answer))
-                scores[question.id, answer] = graded.score
+        scores[question.id, answer] = check.scale.least
+        with suppress(MetricError):
+            graded = await check.grade(question, dspy.Prediction(answer=answer))
+            scores[question.id, answer] = graded.score
 
     by_key = {(question.id, answer): (question, answer) for question, answer in answers}
     await together(scored(question, answer) for question, answer in by_key.values())

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,10 +29,19 @@ HIDDEN = ("/tmp", "/var/tmp", "/run")
 """Folders of which a sandbox has empty ones: others' files, and sockets of the system's services.
 """
 
+SYSTEM = "--unshare-all --ro-bind / / --proc /proc --ro-bind /proc/sys /proc/sys"
+"""What a sandbox sees of the system. Root could else set the kernel's own settings, such as what
+runs when a process crashes, and bubblewrap leaves them writable.
+"""
+
 SAYS = {
     BWRAP: "in a sandbox (bwrap: no network but the meter, and only the task's folder is written)",
     NONE: "without a sandbox: code that LMs write can do whatever you can",
 }
+
+
+HIDES = {BWRAP: "; the sandbox hides your home and /tmp"}
+"""What to know of a sandbox in which a command does not run."""
 
 
 class Door(NamedTuple):
@@ -87,6 +96,7 @@ class Sandbox:
         folder: Path,
         variables: Mapping[str, str],
         *,
+        task: Container[str] = (),
         door: Door | None = None,
         hidden: Iterable[Path] = (),
         cwd: Path | None = None,
@@ -94,12 +104,12 @@ class Sandbox:
         """How a command is started in a task's folder.
 
         Args: words: the command; a file in `cwd`, the user's folder, is found from there.
-            variables: its environment variables beside PATH, LANG and HOME. hidden: what it must
-            not read.
+            variables: its environment variables beside PATH, LANG and HOME. task: the names of the
+            task's own files. hidden: what it must not read.
         """
         base = (cwd or Path()).resolve()
-        words = [_from(base, folder, word) for word in words]
-        own = [Path(word).parent for word in words if word[:1] == "/" and Path(word).is_file()]
+        words = [_from(base, task, word) for word in words]
+        own = [Path(word).parent for word in words if word[:1] == "/" and os.path.isfile(word)]
         environment = {**settings().environment_of({"PATH", "LANG"}, ()), **variables}
         if self.name == NONE:
             return Started(words, environment | {"HOME": str(folder.parent)}, folder, [])
@@ -124,11 +134,12 @@ class Sandbox:
         return Started(line, client | environment, folder, [engine, "rm", "-f", name])
 
 
-def _from(base: Path, folder: Path, word: str) -> str:
+def _from(base: Path, task: Container[str], word: str) -> str:
     """A word of a command; a file of the user's by its whole path, unless the task has one of that
-    name.
+    name. What a program has added to the folder does not count: it could replace the user's check.
     """
-    mine = not (folder / word).exists() and (base / word).is_file()
+    # Not Path.is_file, which fails on a long word, such as code.
+    mine = os.path.normpath(word) not in task and os.path.isfile(base / word)
     return str(base / word) if mine else word
 
 
@@ -165,7 +176,7 @@ def _missing_bwrap() -> str:
     """Why bubblewrap cannot be used here, after its name; empty where it can."""
     if shutil.which(BWRAP) is None:
         return "is not installed"
-    line = [BWRAP, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    line = [BWRAP, *SYSTEM.split(), "true"]
     ended = subprocess.run(line, capture_output=True, text=True)
     if not ended.returncode:
         return ""
@@ -186,8 +197,8 @@ def _bwrap(
     folders = [str(path.resolve()) for path in hidden if path.is_dir()]
     files = [str(path.resolve()) for path in hidden if path.is_file()]
     # --new-session: a program could otherwise type into the user's terminal (TIOCSTI).
-    line = f"""{BWRAP} --unshare-all --die-with-parent --new-session --cap-drop ALL
-        --ro-bind / / --proc /proc --dev /dev --size {SCRATCH} --tmpfs /dev/shm --remount-ro /dev"""
+    line = f"""{BWRAP} {SYSTEM} --die-with-parent --new-session --cap-drop ALL
+        --dev /dev --size {SCRATCH} --tmpfs /dev/shm --remount-ro /dev"""
     return [
         *line.split(),
         *_each(empty, "--size", str(SCRATCH), "--tmpfs", "{}"),

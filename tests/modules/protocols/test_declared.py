@@ -58,6 +58,13 @@ class Debate(fm.Declared, name="debate"):
         return prediction
 
 
+class Typed(fm.Declared):
+    def seat(
+        self, strict: bool = True, most: int | None = None, level: Literal[1, 2] | None = None
+    ) -> None:
+        self.agent = fm.Seat("agent", Debater)
+
+
 class Roles(fm.Declared):
     def seat(
         self,
@@ -97,6 +104,8 @@ def test_all_that_a_protocol_needs_follows_from_seat() -> None:
         (Debate, ["4"], {"debaters": 4}),
         (Debate, ["", "2"], {"max_rounds": 2}),
         (Roles, ["a, b", "0.5"], {"roles": ["a", "b"], "weight": 0.5}),
+        (Typed, ["false", "5"], {"strict": False, "most": 5}),
+        (Typed, ["", "", "2"], {"level": 2}),
     ],
 )
 def test_short_specs(kind: type[fm.Declared], parts: list[str], wanted: dict[str, Any]) -> None:
@@ -209,7 +218,11 @@ def shadowing(name: str) -> None:
         (lambda: Hides(), "self.agents, which is a setting"),
         (lambda: shadowing("turns"), "Shadows has a setting 'turns'"),
         (lambda: shadowing("history"), "Shadows has a setting 'history'"),
+        (lambda: shadowing("lms"), "Shadows has a setting 'lms'"),
         (lambda: Debate.protocol.read(["many"]), "'many' is no int"),
+        (lambda: Typed.protocol.read(["", "many"]), "'many' is no int"),
+        (lambda: Typed.protocol.read(["maybe"]), "no strict 'maybe': choose among true, false"),
+        (lambda: Typed.protocol.read(["", "", "3"]), "no level '3': choose among 1, 2"),
         (lambda: Relay([Debate()], sampling={"top_p": 0.5}), "set it on the programs"),
     ],
 )

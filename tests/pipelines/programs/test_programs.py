@@ -12,6 +12,7 @@ import folkmoot as fm
 from folkmoot.modules.protocols.declaration import Protocol
 from folkmoot.modules.protocols.registry import PROTOCOLS, written
 from folkmoot.pipelines.data.embeddings import Embedder
+from folkmoot.pipelines.evaluation.request import EvaluateRequest
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.seats import parse_sets
 
@@ -167,6 +168,12 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
     assert seats["judge"].predict.lm.model == "openai/big"
     assert seats["reasoner"].predict.lm.kwargs["temperature"] == 0.5
     assert seats["intuitive"].predict.lm is None
+
+
+def test_one_text_stands_for_a_list_of_one() -> None:
+    given = {"price": "openai/m=1,2", "show": "topic", "pass_env": "TOKEN", "sets": "a=1"}
+    asked = EvaluateRequest("single:cot", "questions.jsonl", **given)
+    assert asked.named(*given) == {name: [text] for name, text in given.items()}
 
 
 def test_set_values_as_people_write_them() -> None:

@@ -83,6 +83,10 @@ def test_a_text_goes_into_the_answer_file(text: str) -> None:
     assert (row["correct"], row["answer"]) == (True, text.strip())
 
 
+README = "--- a/README\n+++ b/README\n@@ -1 +1 @@\n-Sums.\n+Sums!\n"
+LINKED = "--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n\\ No newline at end of file\n"
+
+
 @pytest.mark.parametrize(
     "diff",
     [
@@ -90,10 +94,28 @@ def test_a_text_goes_into_the_answer_file(text: str) -> None:
         f"I changed:\n```diff\n{DIFF}```",
         DIFF.replace("-1,2 +1,2", "-1,9 +1,7"),  # LMs cannot count lines
         DIFF.replace("a/add", "add").replace("b/add", "add"),
+        f"diff --git a/add.py b/add.py\n{DIFF}",
+        DIFF.replace("\n", "\r\n"),
+        f"Two files:\n```diff\n{DIFF}```\n```diff\n{README}```",
+        f"{DIFF}{README}".replace("-1,2 +1,2", "-1,9 +1,7"),
+        f"```diff\n{DIFF.replace('a + b', '0')}```\nNo, rather:\n```diff\n{DIFF}```",
     ],
 )
 def test_a_text_is_a_diff_without_an_answer_file(diff: str) -> None:
     assert only_row(lambda question: diff)["correct"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "diff", "left"),
+    [
+        ("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n-a\n+c\n b\n", "c\r\nb\r\n"),
+        ("```\na\n```\n", "@@ -1,3 +1,3 @@\n ```\n-a\n+c\n ```\n", "```\nc\n```\n"),
+    ],
+)
+def test_a_diff_fits_its_file(text: str, diff: str, left: str, tmp_path: Path) -> None:
+    put_files({"x.md": text}, tmp_path / "b")
+    put(f"--- a/x.md\n+++ b/x.md\n{diff}", tmp_path / "b", None)
+    assert contents(tmp_path / "b") == {"x.md": left.encode()}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +126,9 @@ def test_a_text_is_a_diff_without_an_answer_file(diff: str) -> None:
         (DIFF.replace("add.py", "../add.py"), "applied"),
         ("--- /dev/null\n+++ b/../../../x\n@@ -0,0 +1 @@\n+1\n", "invalid path '../../../x'"),
         (DIFF.replace("a/add.py", "/etc/passwd").replace("b/add.py", "/etc/passwd"), "applied"),
-        ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n", "makes a link"),
+        ("--- /dev/null\n+++ b/add.py\n@@ -0,0 +1 @@\n+1\n", "add.py: already exists"),
+        (f"diff --git a/l b/l\nnew file mode 120000\n{LINKED}", "makes a link"),
+        (f"diff --git a/l b/l\nnew file mode 0120000 \n{LINKED}", "makes a link"),
     ],
 )
 def test_an_error_row_says_why_a_text_is_no_diff(diff: str, reason: str) -> None:
@@ -130,10 +154,12 @@ def test_a_diff_of_any_folder_makes_it_again(tmp_path: Path) -> None:
     (left / "run.sh").chmod(0o755)
     (left / "__pycache__").mkdir()
     (left / "__pycache__" / "x.pyc").write_text("x")
+    (left / "sub" / ".git").write_text("gitdir: elsewhere\n")
     (left / "link").symlink_to("/etc/passwd")
+    (left / "l\nk\udcff").symlink_to("/etc/passwd")
     kept, whole = left_in_folder(files, left)
     assert kept == whole
-    assert kept.startswith("# left out: link\ndiff --git")
+    assert sorted(kept.splitlines()[:2]) == ["# left out: 'l\\nk\\udcff'", "# left out: link"]
     put(kept, again, "add.py")
     assert contents(again) == contents(left)
     assert (again / "run.sh").stat().st_mode & 0o100

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def outside(tmp_path: Path) -> str:
         f"tried('here', lambda: open({str(tmp_path / 'x')!r}, 'w').write('x'))\n"
         f"tried('remount', lambda: subprocess.run(['mount', '-o', 'remount,rw', '/'], "
         "capture_output=True, check=True))\n"
+        "tried('kernel', lambda: open('/proc/sys/vm/swappiness', 'a').write(''))\n"
     )
 
 
@@ -96,6 +98,7 @@ def test_nothing_outside_is_written_or_read(tmp_path: Path, tasks: list[fm.Quest
     said = said_by(row)
     assert (said["etc"], said["here"]) == ("OSError", "OSError")
     assert said["remount"] == "CalledProcessError"
+    assert said["kernel"] in ("OSError", "PermissionError")
     assert said["home"] in ("OSError", "PermissionError", "FileNotFoundError", "1")
     assert (said["environment"], said["others"]) == ("False", "0")
     assert (said["tests"], said["rows"]) == ("[]", "[]")
@@ -172,9 +175,15 @@ def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
     assert not left_behind(str(tmp_path))
 
 
-def test_a_program_cannot_edit_the_tests(tmp_path: Path) -> None:
-    code = "open('test_add.py', 'w').write('def test(): pass\\n')\n"
-    row = only_row(command(tmp_path, code), check=TESTED)
+@pytest.mark.parametrize(
+    ("check", "file"), [(TESTED, "test_add.py"), (f"{BARE} check.py", "check.py")]
+)
+def test_a_program_cannot_edit_the_tests(
+    check: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "check.py").write_text("raise SystemExit(1)\n")
+    row = only_row(command(tmp_path, f"open({file!r}, 'w').write('def test(): pass')"), check=check)
     assert (row["correct"], row["error"]) == (False, None)
 
 
@@ -220,6 +229,14 @@ def test_a_check_outside_its_scale_is_an_error_row() -> None:
     check = fm.Check(f"{BARE} add.py", answer_file="add.py")
     row = only_row(lambda question: "print('{\"score\": 7}')", check=check)
     assert "returned 7, outside 0 to 1" in row["error"]
+    row = only_row(lambda question: "print('[' * 100_000)", check=check)  # no JSON that can be read
+    assert (row["correct"], row["error"]) == (True, None)
+
+
+def test_code_and_any_path_may_stand_in_a_command() -> None:
+    code = f"{BARE} -c '{'pass;' * 99}'"
+    row = only_row(fm.Command(code), check=f"{code} /tmp/pytest-1/unittest")
+    assert (row["correct"], row["error"]) == (True, None)
 
 
 def test_a_function_checks() -> None:
@@ -229,6 +246,28 @@ def test_a_function_checks() -> None:
 
     row = only_row(lambda question: NOTHING, check=check)
     assert (row["score"], row["feedback"]) == (0.5, "add is half right")
+    row = only_row(lambda question: NOTHING, check=lambda task, folder: (1, 2, 3))
+    assert "returned a tuple" in row["error"]
+    with pytest.raises(fm.UserError, match=r"write it as \(task, folder\)"):
+        fm.Check(lambda folder: True)
+
+
+def test_no_more_checks_run_at_once_than_there_are_cores() -> None:
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    def check(task: fm.Question, folder: Path) -> bool:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return True
+
+    done(lambda question: NOTHING, [add_task(f"t{n}") for n in range(16)], check=check)
+    assert most <= (os.cpu_count() or 1)
 
 
 def test_a_check_that_is_not_there_ends_the_run() -> None:

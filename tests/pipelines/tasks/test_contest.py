@@ -10,6 +10,7 @@ from acting import CHECK, Says, add_task, done, needs_bwrap, programs
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import Usage
+from folkmoot.pipelines.contest.card import winner_commands
 from folkmoot.pipelines.contest.contest import save_winner
 from folkmoot.pipelines.contest.entrants import Entrant, fair_opponent
 from folkmoot.pipelines.contest.money import task_prices
@@ -55,6 +56,7 @@ def test_a_crews_opponent_has_a_pick(tmp_path: Path, capsys: pytest.CaptureFixtu
     rows = fm.load_run(contest.folder / "runs" / contest.result["runs"][picked]).rows
     assert len({turn["answer"] for turn in rows[0]["transcript"][:3]}) == 2
     assert rows[0]["usage"]["calls"] == 4
+    assert not winner_commands(contest)  # it would act on the user's own folder
     # The price of a task is said as soon as the pilot is answered, and when it goes on.
     first = capsys.readouterr().err.splitlines()[0]
     assert re.match(
