@@ -495,6 +495,7 @@ UNUSABLE = (
         "no folder",
         "a locked database",
         "an unknown store",
+        "a folder",
         "one in memory",
     ),
     *("no server", "no database server"),
@@ -514,6 +515,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
         "no folder": f"sqlite:///{here}/file/below/mlflow.db",
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
+        "a folder": (here / "runs").as_uri(),
         "an unknown store": "nonsense://somewhere",
         "one in memory": "sqlite://",
         "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{closed_port()}/x",
@@ -527,6 +529,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
     reason = badly(here / "out", ".")
     assert CANARY not in reason
     assert ("mlflow db upgrade" in reason) == (kind == "tables of another MLflow")
+    assert ("mlflow migrate-filestore` puts" in reason) == (kind == "a folder")
     assert time.monotonic() - began < 8
     assert "".join(capfd.readouterr()) == ""
     holder.close()
