@@ -113,7 +113,17 @@ def _checked(name: str, thing: object) -> PromptOptimizer:
             f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
         )
     presets = {preset: thing.presets.get(preset, {}) for preset in PRESETS}
-    return replace(thing, name=name, presets=presets)
+
+    def run(bench: Bench) -> list[Student]:
+        found: Any = thing.run(bench)
+        if isinstance(found, list) and all(isinstance(each, Student) for each in found):
+            return found
+        raise UserError(
+            f"the optimizer {name} gives something else than a list of compiled programs: have "
+            "its run return [bench.compiled(…)]"
+        )
+
+    return replace(thing, name=name, presets=presets, run=run)
 
 
 OPTIMIZERS: Registry[PromptOptimizer] = Registry("optimizers", _checked)
@@ -123,7 +133,12 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for
     an unknown preset.
     """
-    spec = OPTIMIZERS.spec(str(name))
+    if not isinstance(name, str):
+        raise UserError(
+            f"the optimizer is a {type(name).__name__}: give a name, such as mipro, or module:NAME "
+            "of a PromptOptimizer"
+        )
+    spec = OPTIMIZERS.spec(name)
     if spec is None or spec.rest:
         names = OPTIMIZERS.names()
         meant = did_you_mean(name, names)

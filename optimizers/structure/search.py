@@ -90,14 +90,19 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
 
 def suggested(trial: Trial, point: Point) -> Setting:
-    """The point of the space for a trial."""
+    """The point of the space for a trial. Raises ValueError for a queued one that is outside."""
 
     def suggest(name: str, values: Distribution) -> Any:
         if isinstance(values, CategoricalDistribution):
             return trial.suggest_categorical(name, values.choices)
+        drawn: float
         if isinstance(values, IntDistribution):
-            return trial.suggest_int(name, values.low, values.high, step=values.step)
-        return trial.suggest_float(name, values.low, values.high, step=values.step)
+            drawn = trial.suggest_int(name, values.low, values.high, step=values.step)
+        else:
+            drawn = trial.suggest_float(name, values.low, values.high, step=values.step)
+        if not values.low <= drawn <= values.high:  # of which Optuna only warns
+            raise ValueError(f"{name} {drawn} is not from {values.low} to {values.high}")
+        return drawn
 
     return point(suggest)
 

@@ -20,7 +20,7 @@ from ...modules.base.files import open_regular
 from ..base.journal import read_object, write_json
 from ..base.run_files import books_of
 from ..base.settings import settings
-from .context import CURSOR, NOWHERE, CallerPlace
+from .context import CURSOR, NOWHERE, CallerPlace, caller_place
 from .entry import Json
 from .store import current_store
 
@@ -133,6 +133,8 @@ def _read(place: Path, file: int, store: str) -> Cursor:
     if cursor.store != store:
         # Ids of another store mean nothing here, where the runs may be all the same.
         cursor.store, cursor.runs, cursor.asks = store, {}, True
+        for beginning in cursor.noted.values():
+            beginning.place = caller_place()
     return cursor
 
 

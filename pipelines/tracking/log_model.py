@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from mlflow.models import Model as MlflowModel
 from mlflow.models import ModelSignature
 from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
-from ...modules.base.keyed import without_none
+from ...modules.base.keyed import without, without_none
 from ...modules.base.saved_file import FILE, MODULE
 from ...modules.protocols.foreign import STATE
 from ...modules.protocols.saved import saved_lm
@@ -27,8 +28,8 @@ from ..programs.saved import LEARNED, own_lm, program_folder
 from ..programs.seats import program_given
 from .context import caller_place, check_model_name
 from .entry import ModelEntry
-from .store import check_place, experiment_of, open_client, quiet
-from .values import FOLKMOOT
+from .store import check_place, experiment_at, open_client, quiet
+from .values import FOLKMOOT, LONGEST_PROMPT
 
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"
@@ -93,9 +94,10 @@ def log_program(
         else:
             program_given(program).save(folder)
         client = open_client()
-        run_id = run_id or caller_place()["mlflow_parent_id"]
+        here = caller_place()
+        run_id = run_id or here["mlflow_parent_id"]
         if run_id is None:
-            experiment = experiment_of(client, FOLKMOOT)
+            experiment = experiment_at(client, here, FOLKMOOT)
             run_id = client.create_run(experiment, run_name=name).info.run_id
             client.set_terminated(run_id)
         return log_model(client, client.get_run(run_id), ModelEntry(folder, name, saved, name))
@@ -201,6 +203,8 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEn
     if outputs is None or all(output.model_id != model_id for output in outputs.model_outputs):
         client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
     if name is not None:
+        prompts = instructions_in(model.folder)
+        unfit = [agent for agent, words in prompts.items() if len(words) > LONGEST_PROMPT]
         versions = client.search_model_versions(f"run_id = '{run_id}'")
         if all(version.source != address for version in versions):
             with suppress(MlflowException):  # the registered model already exists
@@ -210,27 +214,36 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEn
                 "outcome": run.data.tags.get("folkmoot.outcome"),
                 "data": run.data.params.get("data"),
             }
+            note = run.data.tags.get("mlflow.note.content", "").replace("**", "")
+            if unfit:
+                note += (
+                    f"\n\nMLflow takes prompts of up to {LONGEST_PROMPT:,} characters: that of "
+                    f"{', '.join(unfit)} is in the model alone."
+                )
             made = client.create_model_version(
                 name,
                 address,
                 run_id,
                 tags={key: str(value) for key, value in without_none(said).items()},
-                description=run.data.tags.get("mlflow.note.content", "").replace("**", ""),
+                description=note,
                 model_id=model_id,
             )
             if model.name == WINNER:
                 client.set_registered_model_alias(name, "champion", made.version)
-            _register_prompts(client, run_id, name, model.folder)
+        _register_prompts(client, run_id, name, without(prompts, unfit))
     return address
 
 
-def _register_prompts(client: MlflowClient, run_id: str, name: str, folder: Path) -> None:
+def _register_prompts(
+    client: MlflowClient, run_id: str, name: str, prompts: Mapping[str, str]
+) -> None:
     """Register the prompt of each agent of a model, and link it to the run. One with the same words
     as its latest version is not registered again.
     """
-    for agent, words in instructions_in(folder).items():
-        prompt_name = re.sub(r"[^\w.-]+", "-", f"{name}-{agent}")
-        words = words.replace("{{", "{ {")  # MLflow would take it for a variable
+    for agent, words in prompts.items():
+        # MLflow takes only letters of ASCII.
+        whole = f"{name}-{agent}".encode("ascii", "backslashreplace").decode()
+        prompt_name = re.sub(r"[^\w.-]+", "-", whole)
         latest = client.load_prompt(prompt_name, allow_missing=True)
         if latest is None or latest.template != words:
             latest = client.register_prompt(
@@ -243,7 +256,9 @@ def _register_prompts(client: MlflowClient, run_id: str, name: str, folder: Path
 
 
 def instructions_in(folder: Path) -> dict[str, str]:
-    """The instructions of each agent of a saved program, by the agent's name."""
+    """The instructions of each agent of a saved program as a prompt of MLflow's, by the agent's
+    name.
+    """
     predictors = (read_object(folder / FILE) or {}).get("predictors") or {}
     found: dict[str, str] = {}
     for place, kept in predictors.items():
@@ -251,5 +266,6 @@ def instructions_in(folder: Path) -> dict[str, str]:
         # Several predictors may belong to one agent: the second one goes by its own name.
         if agent in found:
             agent = place
-        found[agent] = str(kept["instructions"])
+        # MLflow would take double braces for a variable.
+        found[agent] = str(kept["instructions"]).replace("{{", "{ {")
     return found

@@ -25,6 +25,7 @@ from ...modules.base.fence import one_line
 from ...modules.base.files import locked
 from ..base.address import check_database, read_address
 from ..runs.garbage import seldom_collected
+from .context import CallerPlace, caller_place
 from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:
@@ -175,10 +176,8 @@ def check_place(location: str) -> None:
     )
 
 
-def experiment_of(client: MlflowClient, name: str) -> str:
-    """The id of the experiment of that name, which is created if missing and restored if deleted.
-    Raises ForeignStore for an untrusted store with files outside its folder.
-    """
+def _named(client: MlflowClient, name: str) -> str:
+    """The id of the experiment of that name, which is created if missing."""
     from mlflow import MlflowException
 
     experiment = client.get_experiment_by_name(name)
@@ -195,10 +194,41 @@ def experiment_of(client: MlflowClient, name: str) -> str:
                 raise
             experiment = client.get_experiment_by_name(name)  # another process has just created it
             assert experiment is not None
-    return active(client, experiment)
+    return _active(client, experiment)
 
 
-def active(client: MlflowClient, experiment: Experiment) -> str:
+def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
+    """The id of the experiment that the user has set, or else of the one of that name. It is
+    created if missing and restored if deleted. Raises UserError where hers is gone and she has set
+    no other.
+    """
+    # `mlflow gc` may have removed hers: then what is set at the moment counts.
+    for where in (place, caller_place()):
+        number = where["mlflow_experiment_id"]
+        if not number:
+            return _named(client, where["mlflow_experiment"] or name)
+        found = _numbered(client, number)
+        if found is not None:
+            return found
+    raise UserError(
+        f"the store has no experiment {number}: set another by mlflow.set_experiment or "
+        "MLFLOW_EXPERIMENT_ID, or none"
+    )
+
+
+def _numbered(client: MlflowClient, number: str) -> str | None:
+    """The id of the experiment with that id; None when the store does not have it."""
+    from mlflow import MlflowException
+
+    try:
+        return _active(client, client.get_experiment(number))
+    except MlflowException as problem:
+        if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        return None
+
+
+def _active(client: MlflowClient, experiment: Experiment) -> str:
     """The id of an experiment, which is restored if deleted. Raises ForeignStore as `check_place`
     does.
     """

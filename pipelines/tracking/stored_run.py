@@ -19,7 +19,7 @@ from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
 from .entry import Json, RunEntry
 from .log_model import log_model
-from .store import active, check_place, experiment_of
+from .store import check_place, experiment_at
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
 
 KEY_TAG = "folkmoot.key"
@@ -95,7 +95,11 @@ class StoredRun:
 
     def _created(self) -> Run:
         """A new run, or one that an earlier push created without receiving the reply."""
-        entry, experiment = self.entry, self._experiment()
+        entry, above = self.entry, self._parent()
+        if above is None:
+            experiment = experiment_at(self.client, entry.place, entry.experiment)
+        else:
+            experiment = str(above.info.experiment_id)
         if self.asks:
             query = f"tags.`{KEY_TAG}` = '{entry.key}'"
             runs = self.client.search_runs([experiment], query)
@@ -103,12 +107,9 @@ class StoredRun:
                 self.client.delete_run(other.info.run_id)
             if runs:
                 return runs[0]
-        above = entry.place["mlflow_parent_id"]
-        if self.above:
-            above = self.above.info.run_id
         tags = {**entry.tags, KEY_TAG: entry.key}
-        if above:
-            tags[PARENT_TAG] = above
+        if above is not None:
+            tags[PARENT_TAG] = above.info.run_id
         created = self.client.create_run(
             experiment,
             start_time=entry.began,
@@ -118,18 +119,12 @@ class StoredRun:
         # A trigger in a foreign database may have changed the location of its files.
         return self.client.get_run(created.info.run_id)
 
-    def _experiment(self) -> str:
-        """The experiment of the parent run; else the user's, or else one named after the data."""
-        place = self.entry.place
-        caller = place["mlflow_parent_id"]
-        above = self.above
-        if above is None and caller:
-            above = run_in(self.client, caller)
-        if above is not None:
-            return str(above.info.experiment_id)
-        if place["mlflow_experiment_id"]:
-            return active(self.client, self.client.get_experiment(place["mlflow_experiment_id"]))
-        return experiment_of(self.client, place["mlflow_experiment"] or self.entry.experiment)
+    def _parent(self) -> Run | None:
+        """The run above this one: that of a folder above, or the user's, if it is still there."""
+        caller = self.entry.place["mlflow_parent_id"]
+        if self.above is None and caller:
+            return run_in(self.client, caller)
+        return self.above
 
     @cached_property
     def _parts(self) -> list[Part]:

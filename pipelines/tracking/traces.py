@@ -43,7 +43,7 @@ from ..base.wording import shortened
 from ..runs.folder import MANIFEST
 from ..runs.traces import TRACES, Trace, TracedCall, read_traces
 from .stored_run import StoredRun, is_outage
-from .values import scrubbed, trace_id, trace_number
+from .values import problem_line, scrubbed, trace_id, trace_number
 
 LONGEST_NAME = 200
 LONGEST_TITLE = 60
@@ -255,7 +255,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         if end <= start:
             before.add(question)
         last[question] = end
-    program, refused = program_in(folder), 0
+    program, refused = program_in(folder), list[str]()
 
     def missing() -> Iterator[tuple[Trace, int]]:
         for record, end in read_traces(path, start):
@@ -274,7 +274,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         saved()
     if refused:
         state.traces = start
-        raise TracesRefusedError(f"it refuses {refused} of them")
+        raise TracesRefusedError(f"it refuses {len(refused)} of them: {refused[0]}")
 
 
 def _shown(stored: StoredRun) -> dict[str, str]:
@@ -294,8 +294,8 @@ def _shown(stored: StoredRun) -> dict[str, str]:
     return states
 
 
-def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
-    """Send traces together, or one by one if that fails; returns how many the store refuses."""
+def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> list[str]:
+    """Send traces together, or one by one if that fails; returns why the store refuses some."""
     try:
         _log(stored, program, records)
     except Exception as problem:
@@ -305,9 +305,9 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
             raise
         # One trace that the store refuses fails its whole batch: the others are sent alone.
         if len(records) == 1:
-            return 1
-        return sum(_send(stored, program, [record]) for record in records)
-    return 0
+            return [problem_line(problem)]
+        return list(chain.from_iterable(_send(stored, program, [record]) for record in records))
+    return []
 
 
 def _ids(stored: StoredRun, records: Sequence[Trace]) -> list[str]:

@@ -19,6 +19,7 @@ from ..base.wording import shortened
 LONGEST_NAME = 250
 LONGEST_PARAM = 6000
 LONGEST_TAG = 8000
+LONGEST_PROMPT = 100_000
 LONGEST_EXPERIMENT = 500
 LONGEST_PROBLEM = 300
 LONGEST_TITLE, LONGEST_LM = 40, 16
@@ -46,7 +47,10 @@ _UNREACHED = re.compile(
 )
 # SQLAlchemy says before a driver's message where it was raised, and of what class it is.
 _DRIVER = re.compile(r"^(?:\(raised as a result [^)]*\) )?\((?:\w+\.)+\w+\) ")
+# And after it the whole statement with its values, and a link.
+_STATEMENT = re.compile(r" (?:\[SQL: |\(Background on this error at: ).*$")
 _OUTDATED = "out-of-date database schema"
+_FOLDER = "filesystem tracking backend"
 _LOGIN = (
     "; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, as the "
     "server wants them"
@@ -84,8 +88,7 @@ def problem_line(problem: Exception) -> str:
     """An error in one line, without passwords in URLs and the store's credentials. Of a failed
     request it has what the server said, or why it was not reached.
     """
-    # SQLAlchemy adds the whole statement, with its values.
-    text = _DRIVER.sub("", one_line(str(problem)).partition(" [SQL: ")[0])
+    text = _DRIVER.sub("", _STATEMENT.sub("", one_line(str(problem))))
     text = text or type(problem).__name__
     if refused := _REFUSED.search(text):
         status, body = refused.groups()
@@ -96,6 +99,11 @@ def problem_line(problem: Exception) -> str:
         text = (
             f"its tables are not those of MLflow {version('mlflow')}, which is installed: copy the "
             "database and run `mlflow db upgrade` on it, or install the MLflow that it is used with"
+        )
+    elif _FOLDER in text:
+        text = (
+            "MLflow keeps no new runs in a folder: set MLFLOW_TRACKING_URI to "
+            "sqlite:////PATH/mlflow.db, where `mlflow migrate-filestore` puts the earlier ones"
         )
     elif unreached := _UNREACHED.search(text):
         text = "{} cannot be used: {}".format(*unreached.groups())

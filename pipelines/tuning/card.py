@@ -182,6 +182,8 @@ def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
             "folkmoot.trial": str(entry.trial),
             "folkmoot.trial_state": entry.state,
         }
+        if entry.failed:
+            card.sentences = [str(entry.failed)]
         card.times = entry.began, entry.ended
         if entry.training:
             card.tags["folkmoot.network"] = entry.training

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,8 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 @dataclass
 class Study(ShownResult):
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program, or
-    the default where that is shown to be better, and `study` the Optuna study itself.
+    the default where that is shown to be better, and `study` the Optuna study itself, which is
+    opened when it is asked for.
 
     `best` raises UserError as long as no trial is finished.
     """
@@ -114,7 +116,7 @@ class Study(ShownResult):
     validation: Evaluation | None = None
     default: Evaluation | None = None
     run_id: str | None = None
-    study: optuna.Study | None = field(default=None, repr=False)
+    _opened: Callable[[], optuna.Study] | None = field(default=None, repr=False)
     _keep: Any = None  # a temporary folder lives as long as its study
 
     @property
@@ -122,6 +124,10 @@ class Study(ShownResult):
         if self.winner is None:
             raise UserError("the study has no winner: no trial has finished")
         return self.winner
+
+    @cached_property
+    def study(self) -> optuna.Study | None:
+        return None if self._opened is None else self._opened()
 
     @property
     def stopped(self) -> str | None:
@@ -323,6 +329,8 @@ def _finished(plan: StudyPlan) -> Study | None:
     if not stored.empty:
         stored.winner = saved_program(folder / WINNER)
     stored.run_id = written.get("mlflow_run_id")
+    # Without its database there is still all that is shown.
+    stored._opened = lambda: replace(job, folder=folder).opened()[0]
     return stored
 
 
@@ -417,7 +425,14 @@ def _finish(
     # Those that were asked come first: the winner's, then the default's.
     of_winner, of_default = (*evaluations, None, None)[:2]
     return Study(
-        job.folder, job.study, report, winner, of_winner, of_default, study=study, _keep=keep
+        job.folder,
+        job.study,
+        report,
+        winner,
+        of_winner,
+        of_default,
+        _opened=lambda: study,
+        _keep=keep,
     )
 
 

@@ -30,6 +30,8 @@ from .recovery import places_of, trials_tuned
 from .trial import Scored, Scorer
 
 POLL_SECONDS = 0.5
+QUEUED = "fixed_params"
+"""Optuna's own attribute of a trial that was queued, checked with Optuna 5.0."""
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -60,10 +62,10 @@ class StudyWorker:
         self.scorer = Scorer(job)
         # Optuna's GridSampler gives trials their points itself, and takes none that are queued.
         self._grids = isinstance(job.sampler, GridSampler)
-        self.home, self._own, self._callbacks = job.home, job.own is not None, job.callbacks
+        self.home, self._callbacks = job.home, job.callbacks
         # Optuna prunes trials of one objective alone.
         self._prunes = job.pruner is not None and len(job.objectives) == 1
-        self._stops = False
+        self._stops = self._called_off = False
         self._sampler = SeededSampler(job.sampler, job.seed)
         # Where nothing has come of a study, the cause may be gone by the next attempt.
         earlier = trials_tuned(self.study)[: job.earlier]
@@ -89,10 +91,10 @@ class StudyWorker:
                     self._crew.sweep()
                     if self._queued():
                         self._run_trial(asking, ended)
-                        if self._stops and self._grids:
-                            return  # every point of the grid is tried
-                        if self._stops:
+                        if self._called_off:
                             raise StudyStopped("a callback stopped the study")
+                        if self._stops:
+                            return  # the sampler has tried every point
                         continue
                     if not self._crew.waits():
                         return
@@ -161,9 +163,11 @@ class StudyWorker:
             ended(trial)
 
         def call_users(study: optuna.Study, trial: FrozenTrial) -> None:
+            all_tried = self._stops  # as the sampler has just said
             try:
                 for callback in self._callbacks:
                     callback(study, trial)
+                self._called_off = self._stops and not all_tried
             except Exception as problem:
                 problems.append(problem)
                 raise
@@ -184,7 +188,8 @@ class StudyWorker:
         """The setting that a trial is to try."""
         places = places_of(self.study)
         if PLACE not in trial.user_attrs:
-            if not (self._own or self._grids):  # another machine has taken the queued trial
+            known = self.study.get_trials(deepcopy=False)[trial.number].system_attrs
+            if not (self._grids or QUEUED in known):  # another machine has taken the queued trial
                 raise _FailedTrialError
             trial.set_user_attr(PLACE, max(places, default=-1) + 1)  # one that the user has queued
         self._crew.claim(trial)
@@ -193,7 +198,12 @@ class StudyWorker:
             if rival.number < trial.number and rival.state != TrialState.FAIL:
                 trial.set_user_attr("stopped", True)
                 raise _FailedTrialError
-        setting = suggested(trial, self.scorer.space.point)
+        try:
+            setting = suggested(trial, self.scorer.space.point)
+        except ValueError as problem:
+            raise UserError(
+                f"a queued trial is outside the space ({str(problem).rstrip('.')}): queue another"
+            ) from None
         trial.set_user_attr("setting", setting)
         return setting
 

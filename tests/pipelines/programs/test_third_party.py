@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,19 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     assert known.strategy == "extra_mine:Doubt"
     assert environment_of("extra_mine:Shelf:Soup").title == "Soup"
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("given", [None, "a program", ["no student"]])
+def test_an_optimizer_that_returns_no_programs_is_named(given: Any) -> None:
+    mine = replace(optimizer_of("extra_mine:first_demo", "light"), run=lambda bench: given)
+    module: Any = sys.modules["extra_mine"]
+    module.careless = mine
+    bench: Any = None
+    with pytest.raises(fm.UserError, match="extra_mine:careless gives something else than a list"):
+        optimizer_of("extra_mine:careless", "light").run(bench)
+    with pytest.raises(fm.UserError, match="the optimizer is a PromptOptimizer: give a name"):
+        optimizer_of(mine, "light")
 
 
 def quarrel(program: Any) -> Any:

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cli_helpers import closed_port
 from dialogue_rows import error_row, row
 from mlflow import MlflowClient, pyfunc
 from mlflow.models import Model
+from stores import new_store
 from wire_server import Server
 
 import folkmoot as fm
@@ -31,8 +32,9 @@ from folkmoot.pipelines.runs.summary import Ending, summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.context import NOWHERE
 from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
-from folkmoot.pipelines.tracking.entry import RunEntry
+from folkmoot.pipelines.tracking.entry import ModelEntry, RunEntry
 from folkmoot.pipelines.tracking.live import Tracking
+from folkmoot.pipelines.tracking.log_model import log_model
 from folkmoot.pipelines.tracking.push import push, show_running
 from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
@@ -307,6 +309,74 @@ def test_a_run_that_is_gone_from_the_store_begins_anew(here: Path, place: str) -
     assert third in [run.info.run_id for run in stored()], "a deleted experiment comes back"
 
 
+@pytest.mark.parametrize(
+    ("there", "now", "goes_to"),
+    [
+        ("mlflow", {}, "toy"),
+        ("mlflow", {"MLFLOW_EXPERIMENT_NAME": "named"}, "named"),
+        ("mlflow", {"MLFLOW_EXPERIMENT_ID": "banking"}, None),
+        ("other", {}, "toy"),
+        ("other", {"MLFLOW_EXPERIMENT_ID": "1"}, "theirs"),
+    ],
+)
+def test_a_place_that_a_store_does_not_have_is_the_one_set_now(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    there: str,
+    now: dict[str, str],
+    goes_to: str | None,
+) -> None:
+    """`mlflow gc` has removed her experiment, or her store is another one, with ids of its own."""
+    hers = {"mlflow_experiment_id": "77" if there == "mlflow" else "1", "mlflow_parent_id": "f00"}
+    place: Any = {**NOWHERE, **hers}
+    note_beginning(written(here / "out", a_run()), KIND, Beginning(place=place), pushes=True)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(here, f"{there}.db"))
+    if there == "other":
+        MlflowClient().create_experiment("theirs")
+    for name, text in now.items():
+        monkeypatch.setenv(name, text)
+    if goes_to is None:
+        badly(here / "out", "^the store has no experiment banking: set another by mlflow.set_exp")
+    else:
+        run_id = pushed(here / "out", a_run())
+        (run,) = stored(goes_to)
+        assert run.info.run_id == run_id
+        assert "mlflow.parentRunId" not in run.data.tags
+
+
+LONG = "word " * 20_001
+
+
+@pytest.mark.parametrize(
+    ("agent", "words", "prompt"),
+    [
+        ("cot", "Think.", "bank-cot"),
+        ("cot", "Fill {{this}}.", "bank-cot"),
+        ("裁判", "Judge.", "bank--u88c1-u5224"),
+        ("cot", LONG, None),
+    ],
+)
+def test_what_mlflow_takes_for_a_prompt_is_registered(
+    here: Path, agent: str, words: str, prompt: str | None
+) -> None:
+    """With a version whose prompts an earlier push did not come to, too."""
+    program, client = here / "program", MlflowClient()
+    fm.SingleAgent("cot").save(program)
+    saved = json.loads((program / "program.json").read_text())
+    (predictor,) = saved["predictors"].values()
+    predictor |= {"seat": agent, "instructions": words}
+    (program / "program.json").write_text(json.dumps(saved))
+    run = client.get_run(pushed(here / "out", a_run()))
+    with pytest.MonkeyPatch.context() as patch, suppress(SystemExit):
+        patch.setattr(MlflowClient, "load_prompt", lambda *_, **__: sys.exit())
+        log_model(client, run, ModelEntry(program, registered="bank"))
+    log_model(client, run, ModelEntry(program, registered="bank"))
+    (version,) = client.search_model_versions("name = 'bank'")
+    assert [found.name for found in client.search_prompts()] == ([prompt] if prompt else [])
+    left_out = f"that of {agent} is in the model alone." in version.description
+    assert left_out == (prompt is None)
+
+
 MOVED = "UPDATE experiments SET artifact_location = '{}' WHERE name = 'toy'"
 RUNS_MOVED = "UPDATE runs SET artifact_uri = '{}'"
 ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
@@ -397,7 +467,7 @@ def test_a_malformed_address_is_refused(monkeypatch: pytest.MonkeyPatch, address
 
 
 UNUSABLE = ["tables of another MLflow", "no database", "no folder", "a locked database"]
-UNUSABLE += ["an unknown store", "one in memory", "no server", "no database server"]
+UNUSABLE += ["an unknown store", "a folder", "one in memory", "no server", "no database server"]
 
 
 @pytest.mark.parametrize("kind", some_by_day(UNUSABLE))
@@ -411,6 +481,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
         "no folder": f"sqlite:///{here}/file/below/mlflow.db",
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
+        "a folder": (here / "runs").as_uri(),
         "an unknown store": "nonsense://somewhere",
         "one in memory": "sqlite://",
         "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{closed_port()}/x",
@@ -424,6 +495,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
     reason = badly(here / "out", ".")
     assert CANARY not in reason
     assert ("mlflow db upgrade" in reason) == (kind == "tables of another MLflow")
+    assert ("mlflow migrate-filestore` puts" in reason) == (kind == "a folder")
     assert time.monotonic() - began < 60
     assert "".join(capfd.readouterr()) == ""
     holder.close()

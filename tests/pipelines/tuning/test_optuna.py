@@ -16,7 +16,8 @@ from folkmoot.pipelines.runs.study_file import TrialEntry
 
 def tuned(url: str, **options: Any) -> fm.Study:
     given: dict[str, Any] = {"trials": 3, "lm": lm_at(url), "tracking": False, "concurrency": 4}
-    return fm.tune(ORDERS, questions(0, 20), questions(20, 26), **{**given, **options})
+    given |= {"space": ORDERS, "train": questions(0, 20), "validation": questions(20, 26)}
+    return fm.tune(**{**given, **options})
 
 
 def with_earlier_trials(**options: Any) -> optuna.Study:
@@ -76,6 +77,47 @@ def test_callbacks_get_study_and_trial_and_may_stop_the_study(scripted: Any) -> 
     assert found.report.stopped == "a callback stopped the study"
     assert found.validation is not None
     assert found.best
+
+
+def test_a_sampler_that_has_tried_every_point_ends_the_study_well(scripted: Any) -> None:
+    scripted.reply = scripted_by(critic_first)
+    sampler = optuna.samplers.BruteForceSampler(seed=1)
+    space = {"program": "single", "strategy": ["simple", "cot"], "sampling": {"temperature": None}}
+    found = tuned(scripted.url, space=space, sampler=sampler, trials=9)
+    assert found.stopped is None
+    assert len({entry.setting["strategy"] for entry in found.trials if entry.setting}) == 2
+
+
+@pytest.mark.parametrize(
+    ("queued", "said"),
+    [
+        ({"tie_break": "strongest"}, None),
+        ({"tie_break": "coin"}, r"outside the space \('coin' not in \('majority', 'strongest'\)\)"),
+        ({"max_rounds": 9}, "outside the space .max_rounds 9 is not from 1 to 3"),
+    ],
+)
+def test_a_trial_that_she_has_queued_in_a_study_is_tried(
+    scripted: Any, tmp_path: Path, queued: dict[str, Any], said: str | None
+) -> None:
+    """Optuna fails a value that is no choice, and takes a number outside a range."""
+    scripted.reply = scripted_by(critic_first)
+    options: Any = {
+        "space": {**ORDERS, "max_rounds": {"from": 1, "to": 3}},
+        "out": tmp_path / "out",
+    }
+    tuned(scripted.url, trials=1, **options)
+    again = tuned(scripted.url, trials=1, **options)  # which is shown as it is stored
+    assert again.study is not None
+    again.study.enqueue_trial(queued)
+    if said is not None:
+        with pytest.raises(fm.UserError, match=said):
+            tuned(scripted.url, trials=2, **options)
+        return
+    found = tuned(scripted.url, trials=2, **options)
+    (hers,) = [trial for trial in found.trials if trial.place == 2]
+    assert hers.setting is not None
+    assert hers.setting["tie_break"] == "strongest"
+    assert found.report.trials["failed"] == 0
 
 
 def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:

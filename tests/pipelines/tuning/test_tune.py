@@ -281,6 +281,8 @@ def test_a_study_in_which_all_failed_tries_again(scripted: Any, tmp_path: Path) 
     scripted.reply = lambda body: (400, {}, {"error": {"message": "a content filter"}})
     failed = tuned(scripted, "single:cot", tmp_path / "out", trials=2)
     assert (failed.report.trials["failed"], failed.empty) == (2, True)
+    for trial in KIND.card(tmp_path / "out").below:
+        assert "a content filter" in trial.sentences[0]
     scripted.reply = scripted_by(critic_first)
     again = tuned(scripted, "single:cot", tmp_path / "out", trials=2)
     assert (again.report.trials["complete"], again.empty, again.stopped) == (2, False, None)
