@@ -14,7 +14,6 @@ from ...modules.base.calls import (
     CallError,
     ContextLengthError,
 )
-from ...modules.base.keyed import without
 
 MOST_PAUSE = 120.0
 """The most seconds to wait because an endpoint asks for it; a longer wait pauses the run."""

@@ -14,7 +14,7 @@ from ..cli.life import live
 from ..cli.options import Confirmed
 from ..cli.show import console, finish, plain_table, show_lines
 from .lines import Line, Reproduction
-from .plan import ReproductionPlan, plan_reproduction
+from .plan import plan_reproduction
 from .presets import Row, Table, models, select, tables
 from .reproduce import reproduce_as_planned, reproduced_so_far
 from .request import ReproduceRequest
