@@ -14,20 +14,9 @@ from ..base.calls import counted_once
 from ..base.keyed import without_none
 from ..base.sync import in_thread
 from .dspy_lm import arguments_of, asked_with_history, can_be_awaited, reply_text
-from .profile import DEFAULT_PROFILE, Profile, Wording
+from .profile import DEFAULT_PROFILE, SAMPLING, SETTINGS, Profile, Wording
 from .prompt import DEFAULT_WORDING, chat_messages, plain_prompt, reply_form, system_text
 from .reply import parse_reply
-
-SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
-PASSED = (
-    *("reasoning_effort", "thinking", "max_completion_tokens", "verbosity", "service_tier"),
-    *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "extra_body"),
-)
-"""Settings of an LM that are sent unchanged; fields that only its endpoint knows go into
-`extra_body`.
-"""
-
-SETTINGS = (*SAMPLING, *PASSED)
 
 
 def settings_of(lm: Any) -> dict[str, object]:

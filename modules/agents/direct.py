@@ -12,8 +12,9 @@ from typing import Any
 
 import dspy
 
-from .adapter import SAMPLING, Asked, ProfileAdapter, profile_of, unobserved
+from .adapter import Asked, ProfileAdapter, profile_of, unobserved
 from .fields import fields_of
+from .profile import SAMPLING
 
 _CONFIG = frozenset((*SAMPLING, "rollout_id"))
 

@@ -1,5 +1,5 @@
-"""How an LM is asked: the layout of the prompt, the form of the answer, and how the form is
-enforced.
+"""How an LM is asked: its settings, the layout of the prompt, the form of the answer, and how the
+form is enforced.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ class Profile:
 
 
 DEFAULT_PROFILE = Profile()
+
+SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
+PASSED = (
+    *("reasoning_effort", "thinking", "max_completion_tokens", "verbosity", "service_tier"),
+    *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "extra_body"),
+)
+"""Settings of an LM that are sent unchanged; fields that only its endpoint knows go into
+`extra_body`.
+"""
+SETTINGS = (*SAMPLING, *PASSED)
 
 
 class Wording(NamedTuple):

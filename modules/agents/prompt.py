@@ -14,12 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 from ...signatures import frame
-from ..base.errors import UserError
 from ..base.fence import cut, disarm, fence, one_line
 from .fields import fields_of
 from .profile import Profile, Wording
+from .transcript import MAX_CONTEXT_CHARS
 
-MAX_CONTEXT_CHARS = 24_000
 MAX_TURN_CHARS = 4_000
 MAX_EVIDENCE_CHARS = 1_500
 MAX_NOTE_CHARS = 24_000
@@ -175,17 +174,6 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         else:
             shown = _with_answer(note, inputs, profile, most)
             yield fence(shown, note["title"], most + MAX_ANSWER_CHARS)
-
-
-def check_passage(passage: str, name: str) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every
-    prompt.
-    """
-    if len(passage) > MAX_CONTEXT_CHARS:
-        raise UserError(
-            f"{name} has a context of {len(passage):,} characters: "
-            f"shorten it to {MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
-        )
 
 
 def _passage(context: str | Sequence[str]) -> str:

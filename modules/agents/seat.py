@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import dspy
@@ -17,12 +18,18 @@ from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.asked import with_choices
 from ..reading.row import Passage, TurnDetails
-from .adapter import SAMPLING
-from .direct import predict_directly
 from .fields import fields_of
+from .profile import SAMPLING
 from .transcript import Task, Turn
 
 MAX_SHOWN_CHARS = 80
+
+
+@cache
+def _directly() -> Any:
+    from .direct import predict_directly  # what writes requests is loaded by the first one
+
+    return predict_directly
 
 
 class SeatPredict(dspy.Predict):  # type: ignore[misc]
@@ -83,7 +90,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
         prediction = None
         if not args:
-            prediction = await predict_directly(self, kwargs)
+            prediction = await _directly()(self, kwargs)
         # None: something observes the call, so DSPy makes it.
         if prediction is None:
             return await super().acall(*args, **kwargs)

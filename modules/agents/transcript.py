@@ -13,6 +13,19 @@ from ..reading.answers import Kind, answer_key, infer_kind
 from ..reading.asked import check_choices, check_context, require_text
 from ..reading.row import Examined, Passage, SpokenTurn, TurnDetails, TurnFields
 
+MAX_CONTEXT_CHARS = 24_000  # that an agent is shown
+
+
+def check_passage(passage: str, name: str) -> None:
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every
+    prompt.
+    """
+    if len(passage) > MAX_CONTEXT_CHARS:
+        raise UserError(
+            f"{name} has a context of {len(passage):,} characters: "
+            f"shorten it to {MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
+        )
+
 
 @dataclass(frozen=True)
 class Task:

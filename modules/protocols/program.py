@@ -8,21 +8,20 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dspy
 
-from ..agents.adapter import ProfileAdapter
 from ..agents.exchange import Exchange
 from ..agents.own_prompts import LAYOUTS, ROLE_FIRST, ROLE_LAST, meant_for, prompts_given
 from ..agents.profile import Wording
-from ..agents.prompt import check_passage
 from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
-from ..agents.transcript import Task, Turn
+from ..agents.transcript import Task, Turn, check_passage
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError, checked_among
 from ..base.fence import cut
@@ -44,12 +43,16 @@ SeatTurns = tuple[Seat, float, float]
 
 T = TypeVar("T")
 
-_ADAPTERS = {
-    wording: ProfileAdapter(Wording(*wording)) for wording in product((False, True), repeat=2)
-}
 _SEATS = ("retriever.query", "query", *SEATS)
 """Names of seats beside roles, one or another of which most protocols have."""
 MOST_NAMES = 80  # characters of a program's agents where it stands for itself
+
+
+@cache
+def _adapter(role_first: bool, verbatim: bool) -> dspy.Adapter:
+    from ..agents.adapter import ProfileAdapter  # what writes requests is loaded by the first one
+
+    return ProfileAdapter(Wording(role_first, verbatim))
 
 
 class Program(dspy.Module):  # type: ignore[misc]
@@ -130,7 +133,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         check_passage(task.context or "", "the question")
         # A run knows the question's id; a call without a run goes by the question's words.
         asked = ASKER.get().question or task.key
-        adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
+        adapter = _adapter(self.prompt_layout == ROLE_FIRST, self.verbatim)
         lm = self.lm_of_its_own()
         # None would hide the LM that DSPy is set to.
         own = {} if lm is None else {"lm": lm}

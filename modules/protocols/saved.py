@@ -16,7 +16,8 @@ import dspy
 from dspy.predict.parameter import Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from ..agents.adapter import SAMPLING, SETTINGS, profile_of, settings_of
+from ..agents.adapter import profile_of, settings_of
+from ..agents.profile import SAMPLING, SETTINGS
 from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault

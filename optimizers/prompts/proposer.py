@@ -16,8 +16,9 @@ import json_repair
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from ...modules.agents.adapter import SAMPLING, Written
+from ...modules.agents.adapter import Written
 from ...modules.agents.dspy_lm import arguments_of, can_be_awaited, reply_text, texts_of
+from ...modules.agents.profile import SAMPLING
 from ...modules.base.calls import asking
 from ...modules.base.sync import in_thread, run_sync
 from ...modules.base.together import together

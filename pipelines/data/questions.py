@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from ...modules.agents.prompt import check_passage
+from ...modules.agents.transcript import check_passage
 from ...modules.base.errors import UserError, are_all
 from ...modules.reading.answers import golds_of
 from ...modules.reading.question import TASK_FILES, Question, question_named, with_one_kind

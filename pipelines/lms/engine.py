@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from dspy.lm15 import Message, Request, Response, TextPart, response_to_events
 from dspy.lm15 import Usage as LMUsage
 
-from ...modules.agents.adapter import PASSED, SETTINGS, Written, sampling_of
-from ...modules.agents.profile import DEFAULT_PROFILE, Profile
+from ...modules.agents.adapter import Written, sampling_of
+from ...modules.agents.profile import DEFAULT_PROFILE, PASSED, SETTINGS, Profile
 from ...modules.base.calls import (
     ASKER,
     ROLLOUTS,

@@ -9,8 +9,8 @@ from typing import Any
 
 import dspy
 
-from ...modules.agents.adapter import PASSED, SAMPLING, SETTINGS, settings_of
-from ...modules.agents.profile import Profile
+from ...modules.agents.adapter import settings_of
+from ...modules.agents.profile import PASSED, SAMPLING, SETTINGS, Profile
 from ...modules.base.errors import UserError, checked_among, checked_whole
 from ...modules.base.keyed import only, without, without_none
 from ..base.run_files import LMFields, books_of

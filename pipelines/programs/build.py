@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...modules.agents.adapter import SETTINGS
+from ...modules.agents.profile import SETTINGS
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry, refuse_from_file

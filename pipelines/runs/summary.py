@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from statistics import fmean, quantiles
+from typing import TYPE_CHECKING
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import REFUSED, Usage, UsageFields
 from ...modules.reading.grading import ACCURACY, Scale, metric_name
 from ...modules.reading.row import CHECK, ResultRow, score_in, taken
-from ...modules.reports.forensics import ForensicTally
 from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.repeats import spread_of
 from ...modules.statistics.statistics import bootstrap_mean, wilson
@@ -29,6 +29,9 @@ from ..base.run_files import (
     score_fields,
 )
 from ..base.wording import counted, percent
+
+if TYPE_CHECKING:
+    from ...modules.reports.forensics import ForensicTally
 
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
@@ -172,6 +175,8 @@ def summarise(
     `report` and `forensics` describe right and wrong answers, so they are empty for metrics other
     than accuracy.
     """
+    from ...modules.reports.forensics import ForensicTally  # the first calls need not wait for it
+
     run = Manifest.of(run)
     tally, forensic = _Tally(run.metric), ForensicTally()
     seen = tally.through(rows, forensic)
