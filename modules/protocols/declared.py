@@ -97,7 +97,7 @@ class Setting(NamedTuple):
         if Sequence in kinds or list in kinds:
             return comma_items([part])
         if choices := self._choices():
-            named = known_names(self.name, part, choices, f"{self.name} {{}}", "")
+            named = known_names(self.name, part, choices, self.name, "")
             return choices[named[0]]
         for number in (int, float):
             if number in kinds:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
 import folkmoot as fm
@@ -249,8 +250,9 @@ def quarrel(program: Any) -> Any:
     answers = iter("AB" * 9)
     said = {"reasoning": "so", "explanation": "so"}
     with ScriptedServer(lambda _: json.dumps({**said, "answer": next(answers)})) as server:
-        program.set_lm(fm.lm("openai/test", api_base=server.url))
-        return program(question="Which?", choices=["one", "two"])
+        # Not the program's own, since it is saved.
+        with dspy.context(lm=fm.lm("openai/test", api_base=server.url)):
+            return program(question="Which?", choices=["one", "two"])
 
 
 def earliest(turns: list[dict[str, Any]]) -> str | None:
