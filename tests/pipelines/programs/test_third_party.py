@@ -249,10 +249,11 @@ def quarrel(program: Any) -> Any:
     """The prediction of a dialogue whose first speaker says A, the second B, in each round."""
     answers = iter("AB" * 9)
     said = {"reasoning": "so", "explanation": "so"}
-    with ScriptedServer(lambda _: json.dumps({**said, "answer": next(answers)})) as server:
-        # Not the program's own, since it is saved.
-        with dspy.context(lm=fm.lm("openai/test", api_base=server.url)):
-            return program(question="Which?", choices=["one", "two"])
+    with (
+        ScriptedServer(lambda _: json.dumps({**said, "answer": next(answers)})) as server,
+        dspy.context(lm=fm.lm("openai/test", api_base=server.url)),  # the program is saved without
+    ):
+        return program(question="Which?", choices=["one", "two"])
 
 
 def earliest(turns: list[dict[str, Any]]) -> str | None:
