@@ -39,7 +39,7 @@ async def predict_directly(
         return None
     asked = Asked(lm, config, signature, demos, inputs, settings["adapter"].wording)
     answered = await asked.directly()
-    return dspy.Prediction(**answered)
+    return dspy.Prediction(answered)
 
 
 def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, object]) -> bool:

@@ -87,7 +87,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                 with dspy.context(adapter=self.adapter):
                     return await super().acall(*args, **kwargs)
             except AdapterParseError:  # the seat asks once more
-                return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
+                return dspy.Prediction(dict.fromkeys(self.signature.output_fields, ""))
         prediction = None
         if not args:
             prediction = await _directly()(self, kwargs)

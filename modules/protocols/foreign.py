@@ -363,7 +363,7 @@ class Foreign(Program):
             held["raw"] = text
         if answer is not None and typed is not None:
             held["answer_typed"] = typed
-        return dspy.Prediction(**held)
+        return dspy.Prediction(held)
 
     async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         """The result of the program, and its turns, which are unknown here."""

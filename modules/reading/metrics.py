@@ -226,7 +226,7 @@ class Metric:
         fields["answer"] = fields.pop("answer_typed", fields["answer"])
         context = question.context
         found = {"context": [context] if isinstance(context, str) else context or []}
-        prediction = dspy.Prediction(**{**found, "response": fields["answer"], **fields})
+        prediction = dspy.Prediction({**found, "response": fields["answer"], **fields})
         # GEPA passes five arguments: a metric gets as many of them as it takes.
         count = max(self._least, min(self._most, 2 + len(more)))
         return [example, prediction, *more, None, None, None][:count]

@@ -9,6 +9,9 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.callback import BaseCallback
 
 import folkmoot as fm
+from folkmoot.modules.agents.seat import Seat
+from folkmoot.modules.agents.transcript import Task
+from folkmoot.modules.base.sync import run_sync
 
 CHOICES = {"A": "bank", "B": "mall"}
 UNWATCHED = {"disable_history": True, "trace": None}
@@ -84,3 +87,21 @@ def test_instructions_changed_in_place_are_told(scripted: Any) -> None:
     requests = [body["messages"][-1]["content"] for body in scripted.bodies]
     assert "Think of ships." in requests[0]
     assert any("Think of trains." in text for text in requests[1:])
+
+
+class Named(dspy.Signature):  # type: ignore[misc]
+    """Say on what base you answer."""
+
+    question: str = dspy.InputField()
+    base: str = dspy.OutputField()
+    answer: str = dspy.OutputField()
+
+
+@pytest.mark.parametrize("disable_history", [True, False])
+def test_an_output_has_any_name(scripted: Any, disable_history: bool) -> None:
+    """`dspy.Prediction` has an argument of this one's name."""
+    scripted.reply = json.dumps({"base": "a book", "answer": "money"})
+    seat = Seat("reader", Named, lm=fm.lm("openai/m", api_base=scripted.url))
+    with dspy.context(**UNWATCHED | {"disable_history": disable_history}):
+        turn = run_sync(seat.ask, Task("What is cash?", kind="span"))
+    assert turn.outputs == {"base": "a book", "answer": "money"}
