@@ -100,7 +100,7 @@ class Named(dspy.Signature):  # type: ignore[misc]
 @pytest.mark.parametrize("disable_history", [True, False])
 def test_an_output_has_any_name(scripted: Any, disable_history: bool) -> None:
     """`dspy.Prediction` has an argument of this one's name."""
-    scripted.reply = json.dumps({"base": "a book", "answer": "money"})
+    scripted.reply = lambda _: json.dumps({"base": "a book", "answer": "money"})
     seat = Seat("reader", Named, lm=fm.lm("openai/m", api_base=scripted.url))
     with dspy.context(**UNWATCHED | {"disable_history": disable_history}):
         turn = run_sync(seat.ask, Task("What is cash?", kind="span"))
