@@ -9,6 +9,7 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.callback import BaseCallback
 
 import folkmoot as fm
+from folkmoot.modules.agents.adapter import ProfileAdapter
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.sync import run_sync
@@ -102,6 +103,7 @@ def test_an_output_has_any_name(scripted: Any, disable_history: bool) -> None:
     """`dspy.Prediction` has an argument of this one's name."""
     scripted.reply = lambda _: json.dumps({"base": "a book", "answer": "money"})
     seat = Seat("reader", Named, lm=fm.lm("openai/m", api_base=scripted.url))
-    with dspy.context(**UNWATCHED | {"disable_history": disable_history}):
+    settings = {**UNWATCHED, "adapter": ProfileAdapter(), "warn_on_type_mismatch": False}
+    with dspy.context(**settings | {"disable_history": disable_history}):
         turn = run_sync(seat.ask, Task("What is cash?", kind="span"))
     assert turn.outputs == {"base": "a book", "answer": "money"}
