@@ -50,9 +50,11 @@ def test_answers_are_checked_again_without_a_call(run: fm.Evaluation, tmp_path: 
 
 def test_the_command_line_checks_again(run: fm.Evaluation, tmp_path: Path) -> None:
     arguments = ["evaluate", str(run.folder), "--recheck", "--out", str(tmp_path / "new")]
-    ended = folkmoot(*arguments, "--check", "false", "--no-track", "--json")
+    ended = folkmoot(*arguments, "--check", "ls gone", "--no-track", "--json")
     assert ended.exit_code == 0, ended.output
     assert json.loads(ended.stdout)["scores"]["check"]["value"] == 0.0
+    shown = folkmoot("show", str(tmp_path / "new"), "t1")
+    assert "✗  feedback: ls: " in shown.stdout
     ended = folkmoot(*arguments)
     assert "give --check COMMAND" in ended.stderr
 
