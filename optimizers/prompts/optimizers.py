@@ -228,7 +228,7 @@ def bootstrap(bench: Bench) -> list[Student]:
 
 
 @_register(
-    "tries several sets of such questions, and keeps the best",
+    "tries several sets of questions that the program answered right, and keeps the best",
     "demonstrates learns taught",
     _search_work,
     demos=(4, 4, 8),
@@ -240,7 +240,7 @@ def bootstrap_rs(bench: Bench) -> list[Student]:
 
 
 @_register(
-    "searches which of such questions to show to each agent",
+    "searches which questions that the program answered right to show to each agent",
     "demonstrates learns taught",
     lambda n: (n.learn + n.candidates * n.select, 0),
     demos=(4, 8, 12),

@@ -233,7 +233,8 @@ def _show_rows(out: Console, rows: list[ResultRow]) -> None:
 
 
 def _ending(row: ResultRow) -> Iterator[str]:
-    """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer."""
+    """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer, and what
+    a metric or a check said."""
     if row.error:
         yield f"failed: {row.error}"
     elif row.answer is None:
@@ -241,3 +242,5 @@ def _ending(row: ResultRow) -> Iterator[str]:
         yield f"the reply was: {shortened(str(row.raw or turn.raw or ''), 500)!r}"
     if row.gold is not None:
         yield f"{_verdict(row)}  right is {answered(gold_text(row.gold), row.choices)}"
+    if row.feedback:
+        yield f"{_verdict(row)}  feedback: {row.feedback.strip()}"

@@ -29,7 +29,7 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 
 def _given_again(request: object, other: type[object], without: Container[str]) -> str:
     """The options of `request` that were given and that another command has too, to be pasted
-    behind that command; none of those `without`.
+    behind that command; none of those `without`, nor a number below the least that it takes.
     """
     words: list[str] = []
     known = command_options(other)
@@ -40,6 +40,9 @@ def _given_again(request: object, other: type[object], without: Container[str]) 
         if isinstance(value, bool):
             on, _, off = option.long_name.partition("/")
             words.append(on if value else off)
+            continue
+        least = known[name].info.min
+        if least is not None and value < least:
             continue
         if isinstance(value, str | int | float | Path):
             value = [value]

@@ -312,7 +312,7 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     names = [name_of_run(run.summary.run) for run in runs]
     details: tuple[Callable[[Evaluation], str], ...] = (
         lambda run: legend(run.summary.run.program),
-        lambda run: ", ".join(run.summary.run.lm_names),
+        lambda run: ", ".join(run.summary.run.lm_names) or "no LM",
         lambda run: run.folder.name,
     )
     for detail in details:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from jinja2 import Environment, StrictUndefined
 
 from ...modules.statistics.clusters import FEW
-from ..base.wording import counted, signed
+from ..base.wording import counted, money, signed
 from .table import FINE
 
 
@@ -114,5 +114,5 @@ def _size(value: float, pair: Rated) -> str:
 
 def _unit(value: float, in_dollars: bool) -> str:
     if in_dollars:
-        return f"{value:.3g} US dollars"
+        return money(value)
     return f"{value:,.0f} tokens"

@@ -446,12 +446,14 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     finally:
         log.removeHandler(handler)
     questions, asked_twice = data.apart(checked(listed))
+    left_out = ""
     if asked_twice is not None:
         notes.append(asked_twice)
+        left_out = f" ({asked_twice})"
     if len(questions) < FEWEST_QUESTIONS:
         raise UserError(
             f"{counted(len(questions), 'question')} cannot tell programs apart: give at least "
-            f"{FEWEST_QUESTIONS}, better 50 to 500"
+            f"{FEWEST_QUESTIONS}, better 50 to 500{left_out}"
         )
     source = data.origin_of(questions)
     if isinstance(request.questions, str | Path):

@@ -120,14 +120,14 @@ class Evaluation:
 
     def next_command(self, asked: str = "") -> str:
         """The next step: compare with another run of the same questions, unless all have failed;
-        else look at failures and unreadable replies, or let a contest find the best program, on
-        questions that are read and checked as `asked`.
+        else look at failures, unreadable replies and answers without an LM, or let a contest find
+        the best program, on questions that are read and checked as `asked`.
         """
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
         if rival and not self.empty:
             return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
-        if not data or counts.errors + counts.unreadable:
+        if not data or not self.summary.run.lms or counts.errors + counts.unreadable:
             return shlex.join(["folkmoot", "show", str(self.folder)])
         run = self.summary.run
         lms = run.lm_names

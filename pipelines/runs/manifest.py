@@ -220,14 +220,14 @@ def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
 
 
 def rival_of(folder: Path, run: Manifest) -> Path | None:
-    """The latest run beside a folder with the same questions, an answer, and another program or
-    LM, which did not stop early.
+    """The latest run beside a folder with the same questions and metric, an answer, and another
+    program or LM, which did not stop early.
     """
     for other, manifest in former_runs(folder):
         # The same program with the same LMs would be compared with itself.
         same = [manifest.get(name) == run.get(name) for name in ("program_hash", "lms")]
-        asked_the_same = manifest.get("data_fingerprint") == run["data_fingerprint"]
-        if other == folder or not asked_the_same or all(same):
+        judged = [manifest.get(name) == run.get(name) for name in ("data_fingerprint", "metric")]
+        if other == folder or not all(judged) or all(same):
             continue
         with suppress(OSError):  # without rows, as of a run that was stopped at once
             stopped = (read_object(other / SUMMARY) or {}).get("stopped")

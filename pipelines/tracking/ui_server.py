@@ -29,7 +29,11 @@ START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 # Without MLflow's background jobs, which the UI does not need.
 STORE = "MLFLOW_BACKEND_STORE_URI"
-SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+SERVER_ENV = {
+    **ENVIRONMENT,
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    "PYTHONWARNINGS": "ignore",  # of packages that the server imports
+}
 # The same as MLflow's button "Share": a tag of the experiment holds the view, the address its key.
 VIEW_TAG, VIEW_KEY, VIEW = "mlflow.sharedViewState.", "viewStateShareKey", "folkmoot"
 # Widths that fit a screen of 1,440 pixels; figures that no run has get no column.

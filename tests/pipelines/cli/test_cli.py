@@ -120,7 +120,7 @@ def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) 
         assert {body["model"] for body in scripted.bodies} == {"scripted"}
         assert [body["model"] for body in judge.bodies] == ["big=1"]
     assert "judge openai/big=1" in result.stderr
-    assert "--lm openai/scripted --lm judge=openai/big=1 --limit" in result.stdout
+    assert "--lm openai/scripted --lm judge=openai/big=1 --no-track" in result.stdout
 
 
 def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
     assert by_lm["weak"].in_dollars
     assert by_lm["weak"].samples == samples_for(by_lm["weak"].spent, by_lm["weak"].taken) > 5
     assert by_lm["strong"].samples == 1
-    assert "US dollars per question were spent" in say("match", by_lm["weak"])
+    assert " USD per question were spent" in say("match", by_lm["weak"])
 
 
 def test_a_mixed_teams_fair_opponent_is_the_best_of_its_lms(scripted: ScriptedServer) -> None:

@@ -48,11 +48,16 @@ def test_answers_are_checked_again_without_a_call(run: fm.Evaluation, tmp_path: 
     assert fm.compare(run, again).pairs
 
 
-def test_the_command_line_checks_again(run: fm.Evaluation, tmp_path: Path) -> None:
-    arguments = ["evaluate", str(run.folder), "--recheck", "--out", str(tmp_path / "new")]
-    ended = folkmoot(*arguments, "--check", "false", "--no-track", "--json")
+def test_the_command_line_checks_again(run: fm.Evaluation) -> None:
+    arguments = ["evaluate", str(run.folder), "--recheck", "--out", str(run.folder.parent / "new")]
+    ended = folkmoot(*arguments, "--check", "ls gone", "--no-track", "--json")
     assert ended.exit_code == 0, ended.output
     assert json.loads(ended.stdout)["scores"]["check"]["value"] == 0.0
+    # What another check found is no rival of the first run.
+    again = folkmoot(*arguments, "--check", "ls gone", "--no-track").stdout
+    assert again.endswith(f"next: folkmoot show {run.folder.parent / 'new'}\n")
+    shown = folkmoot("show", str(run.folder.parent / "new"), "t1")
+    assert "✗  feedback: ls: " in shown.stdout
     ended = folkmoot(*arguments)
     assert "give --check COMMAND" in ended.stderr
 
