@@ -163,8 +163,6 @@ class metered:  # noqa: N801
 
     def __init__(self, *, each: bool = False) -> None:
         self.usage, self.each = Usage(), each
-        self.whole: metered | None = None
-        """The innermost block, from this one on, that keeps each call."""
         self.calls: list[Usage] = []
         self.failure: BaseException | None = None
         """The last call that failed, also where a program went on without it."""
@@ -172,10 +170,6 @@ class metered:  # noqa: N801
 
     def __enter__(self) -> Usage:
         self.outer: metered | None = METER.get()
-        if self.each:
-            self.whole = self
-        elif self.outer is not None:
-            self.whole = self.outer.whole
         self._token = METER.set(self)
         return self.usage
 
@@ -185,10 +179,9 @@ class metered:  # noqa: N801
             with _ADDING:
                 self.outer.usage.add(self.usage)
             self.outer.failure = self.failure or self.outer.failure
-            outer = self.outer.whole
-            if problem is not None and outer is not None:
-                outer.calls += self.calls
-                outer.turns += self.turns
+        if problem is not None and (outer := _of_each(self.outer)) is not None:
+            outer.calls += self.calls
+            outer.turns += self.turns
 
 
 async def with_usage(function: Callable[..., Awaitable[T]], *args: Any) -> tuple[T, Usage]:
@@ -225,15 +218,23 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
         return
     with _ADDING:  # a program's own threads add to the same sum
         meter.usage.add(usage)
-    if meter.whole is not None:
-        meter.whole.calls.append(worth or usage)
+    if (whole := _of_each(meter)) is not None:
+        whole.calls.append(worth or usage)
 
 
 def record_turn(turn: object) -> None:
     """Keep what an agent said, which would be lost where its program fails later."""
-    meter: metered | None = METER.get()
-    if meter is not None and meter.whole is not None:
-        meter.whole.turns.append(turn)
+    if (whole := _of_each(METER.get())) is not None:
+        whole.turns.append(turn)
+
+
+def _of_each(meter: metered | None) -> metered | None:
+    """The innermost meter, from this one on, that keeps each call. No block keeps it: a circle of
+    objects, with all thoughts of a question in it, would wait for the garbage collector.
+    """
+    while meter is not None and not meter.each:
+        meter = meter.outer
+    return meter
 
 
 def record_failure(problem: BaseException) -> None:

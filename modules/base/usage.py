@@ -76,7 +76,7 @@ class Usage:
         sums: dict[str, Any] = {}
         for name, usual in _NOT_NOTED.items():
             column = [line.get(name, usual) for line in lines]
-            sums[name] = None if None in column else sum(column)
+            sums[name] = None if None in column else sum(column, _NOTHING[name])
         return cls(**sums | {"calls": len(lines)})
 
     @classmethod

@@ -90,23 +90,23 @@ class HttpEndpoint:
         self.name = plain_address(base_url)
         self.address = origin(base_url)
         self._hide = hiding([api_key], base_url)
-        own = {"Content-Type": "application/json"}
+        self._headers = {"Content-Type": "application/json"}
         parts = urlsplit(base_url)
         self._query = f"?{parts.query}" if parts.query else ""
         # credentials in the address are meant for this server; a key may be for another one
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            own["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         elif headers is not None:
-            own |= headers
+            self._headers |= headers
         elif api_key:
-            own["Authorization"] = f"Bearer {api_key}"
+            self._headers["Authorization"] = f"Bearer {api_key}"
         self._serves, self._variable = serves, variable
         self._most_bytes = settings().reply_mb << 20
         self._proxy = _proxy_to(base_url) if proxied else None
         secure = any(to.startswith("https:") for to in (base_url, self._proxy or ""))
-        self._sessions = LoopSessions(partial(_session, timeout, own, secure, False))
-        self._fresh = LoopSessions(partial(_session, timeout, own, secure, True))
+        self._sessions = LoopSessions(partial(_session, timeout, secure, False))
+        self._fresh = LoopSessions(partial(_session, timeout, secure, True))
         self.answered = False
         self.paths: dict[str, bool] = {}
         """The paths that were asked for, and whether the endpoint has them."""
@@ -207,7 +207,8 @@ class HttpEndpoint:
             async with session.post(
                 url,
                 data=to_json(body),
-                headers=headers,
+                # Not those of the session, which a proxy gets, too.
+                headers={**self._headers, **(headers or {})},
                 # a redirect would take key and prompt to a host that nobody named
                 allow_redirects=False,
                 proxy=self._proxy,
@@ -339,9 +340,7 @@ def _trusting(authorities: str) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=authorities)
 
 
-def _session(
-    timeout: float, headers: Mapping[str, str], secure: bool, fresh: bool
-) -> aiohttp.ClientSession:
+def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
     trusted: ssl.SSLContext | bool = True
     if secure and authorities:
@@ -350,7 +349,6 @@ def _session(
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted, force_close=fresh)
     return aiohttp.ClientSession(
         connector=connector,
-        headers=headers,
         timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS),
         # Gateways add long headers; aiohttp's own limits are lower than those of other clients.
         max_field_size=MOST_HEAD,

@@ -300,6 +300,8 @@ def test_an_answer_that_has_begun_may_be_billed(answer, error, sent, lost, tmp_p
         (407, "https_proxy", "http://me:a-secret-word@{}", "refuses the connection (407: ", 1),
         (407, "http_proxy", "http://me:a-secret-word@{}", "refuses the connection (407)", 1),
         (403, "https_proxy", "http://me:a-secret-word@{}", "refuses the connection (403: ", 1),
+        (403, "https_proxy", "http://{}", "refuses the connection (403: ", 1),
+        (407, "http_proxy", "http://{}", "refuses the connection (407)", 1),
         (502, "https_proxy", "http://me:a-secret-word@{}", "its proxy says 502: ", 7),
         (0, "https_proxy", "socks5://me:a-secret-word@{}", "speaks socks5", 0),
     ],
@@ -307,7 +309,10 @@ def test_an_answer_that_has_begun_may_be_billed(answer, error, sent, lost, tmp_p
 def test_a_proxy_that_lets_nothing_through(
     status, variable, proxy, words, times, tmp_path, monkeypatch
 ):
-    """A refusal of the proxy told its password, and one for SOCKS was waited for."""
+    """A refusal of the proxy told its password, one for SOCKS was waited for, and the key of the
+    endpoint went to the proxy.
+    """
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-for-the-endpoint")
     with Server(lambda _: (status, {}, b"")) as server:
         server_name = server.origin.removeprefix("http://")
         monkeypatch.setenv(variable, proxy.format(server_name))
@@ -315,6 +320,7 @@ def test_a_proxy_that_lets_nothing_through(
         with pytest.raises(fm.UserError) as failed:
             asked(fm.lm("openai/x", api_base=f"{scheme}://there.invalid/v1"), tmp_path)
         assert len(server.arrivals) == times
+        assert not any("sk-for" in sent.get("proxy-authorization", "") for sent in server.headers)
     assert words in str(failed.value)
     assert "a-secret-word" not in str(failed.value)
 
