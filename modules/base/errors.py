@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -40,11 +40,14 @@ def checked_among(name: str, value: object, allowed: Iterable[str], more: str = 
     """
     known = list(allowed)
     if value not in known:  # a list finds a value that has no hash, too
-        names = ", ".join(known)
-        raise UserError(
-            f"there is no {name} {value!r}{did_you_mean(value, known)}: choose among {names}{more}"
-        )
+        raise no_such(name, value, known, more)
     return str(value)
+
+
+def no_such(name: str, value: object, known: Collection[str], more: str = "") -> UserError:
+    """The error about a value that is none of those that are known."""
+    meant = did_you_mean(value, known)
+    return UserError(f"there is no {name} {value!r}{meant}: choose among {', '.join(known)}{more}")
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from .context import SOURCE, bound
-from .errors import UserError, did_you_mean
+from .errors import UserError, did_you_mean, no_such
 
 T = TypeVar("T")
 
@@ -143,11 +143,7 @@ class Registry(MutableMapping[str, T]):
         """The thing with this name. Raises UserError where there is none, and as `find` does."""
         found = self.find(name)
         if found is None:
-            names = self.names()
-            raise UserError(
-                f"there is no {self.what} {name!r}{did_you_mean(name, names)}: choose among "
-                f"{', '.join(names)}"
-            )
+            raise no_such(self.what, name, self.names())
         return found
 
     def spec(self, text: str) -> Found | None:

@@ -28,10 +28,10 @@ from pydantic import BaseModel
 from ..agents.own_prompts import prompts_given
 from ..agents.retrieval import retrieval_settings
 from ..agents.seat import Seat
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_among
 from ..base.saved_file import Described
 from ..base.space import Declaration, Parameter, Space, choice
-from .declaration import Protocol, comma_items, known_names
+from .declaration import Protocol, comma_items
 from .program import LAYOUT, Program, SeatTurns
 
 
@@ -97,8 +97,7 @@ class Setting(NamedTuple):
         if Sequence in kinds or list in kinds:
             return comma_items([part])
         if choices := self._choices():
-            named = known_names(self.name, part, choices, self.name, "")
-            return choices[named[0]]
+            return choices[checked_among(self.name, part, choices)]
         for number in (int, float):
             if number in kinds:
                 return _number(number, part)

@@ -201,11 +201,11 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
         said, wanted = prediction.split(), gold.split()
         return 0.0, _f1(map(normalise_formal, said), map(normalise_formal, wanted))
     predicted, true = normalise_span(prediction), normalise_span(gold)
-    signs_alone = bool(gold.strip()) and not any(map(str.isalnum, gold))
-    marked = any(map(_MEANT.search, (prediction, gold)))
-    # The script takes 35 for 3-5, A for A+, and any signs for any others.
-    if predicted == true and (marked or signs_alone):
-        predicted, true = meant_span(prediction), meant_span(gold)
+    if predicted == true:
+        signs_alone = bool(gold.strip()) and not any(map(str.isalnum, gold))
+        # The script takes 35 for 3-5, A for A+, and any signs for any others.
+        if signs_alone or any(map(_MEANT.search, (prediction, gold))):
+            predicted, true = meant_span(prediction), meant_span(gold)
     exact = float(predicted == true)
     if not exact and {predicted, true} & {"yes", "no", "noanswer", "unanswerable"}:
         return exact, 0.0

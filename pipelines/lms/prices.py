@@ -76,7 +76,7 @@ class Prices(NamedTuple):
             + (call.prompt_tokens - cached - written) * self.prompt
             + cached * (self.prompt if self.cached_prompt is None else self.cached_prompt)
             + (written - lasting) * write
-            + lasting * (self.lasting_write or write)
+            + lasting * (self.lasting_write or 0.0)
             + (call.completion_tokens - thought) * self.completion
             + thought * (self.completion if self.reasoning is None else self.reasoning)
         )

@@ -141,8 +141,8 @@ def _here() -> CallerPlace:
 
 
 def check_model_name(name: object, *, tracked: bool = True) -> None:
-    """Raise UserError for a name that MLflow's registry refuses, and for one without MLflow, before
-    anything is paid; None is no name.
+    """Raise UserError, before anything is paid, for a name that MLflow's registry refuses, and for
+    one without MLflow. Without a name (None) nothing is checked.
     """
     if name is None:
         return
