@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .modules.agents.seat import Seat as Seat
     from .modules.agents.transcript import Task as Task
     from .modules.agents.transcript import Turn as Turn
-    from .modules.agents.transcript import all_agree as all_agree
     from .modules.base.errors import UserError as UserError
     from .modules.base.registry import Registry
     from .modules.base.together import together as together
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from .modules.protocols.team.team import SupervisedTeam as SupervisedTeam
     from .modules.reading.metrics import Metric as Metric
     from .modules.reading.question import Question as Question
+    from .modules.reading.voting import all_agree as all_agree
     from .optimizers.policy.settings import TrainingSettings as TrainingSettings
     from .optimizers.prompts.demos import labelled_demos as labelled_demos
     from .pipelines.comparison.compare import compare as compare
@@ -140,7 +140,7 @@ _WHERE = {
     "WikipediaEnvironment": ".modules.environment.wikipedia",
     "acontest": ".pipelines.contest.contest",
     "aevaluate": ".pipelines.evaluation.evaluate",
-    "all_agree": ".modules.agents.transcript",
+    "all_agree": ".modules.reading.voting",
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
     "contest": ".pipelines.contest.contest",

@@ -15,7 +15,6 @@ from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
 from ..base.calls import ASKER, ROLLOUTS, asking, metered, record_turn
 from ..base.errors import UserError, did_you_mean
 from ..base.fence import disarm, one_line
-from ..reading.answers import read_vote
 from ..reading.asked import with_choices
 from ..reading.row import Passage, TurnDetails
 from .fields import fields_of
@@ -182,6 +181,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         own outside of any quotation. `examples` are shown as demonstrations as long as the seat has
         none of its own.
         """
+        from ..reading.answers import read_vote  # loaded by the first turn
+
         inputs = self.inputs(task, discussion, evidence, notes)
         predict, name = self.predict, self.name  # DSPy's modules look names up slowly
         if examples and not predict.demos:

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
-from ..reading.answers import Kind, answer_key, infer_kind
-from ..reading.asked import check_choices, check_context, require_text
+from ..reading.asked import Kind, check_choices, check_context, require_text
 from ..reading.row import Examined, Passage, SpokenTurn, TurnDetails, TurnFields
+from ..reading.voting import all_agree
 
 MAX_CONTEXT_CHARS = 24_000  # that an agent is shown
 
@@ -60,7 +60,9 @@ class Task:
             fault = needs if kind == "choice" else "has no choices: drop them, or the kind"
             raise UserError(f"a question of kind {kind} {fault}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
-        return cls(question, labelled, passage or None, kind or infer_kind(None, labelled))
+        if kind is None:
+            kind = "choice" if labelled else "span"
+        return cls(question, labelled, passage or None, kind)
 
     @property
     def key(self) -> str:
@@ -129,13 +131,6 @@ class Turn:
     def spoken(self) -> SpokenTurn:
         """The part of the turn that later speakers see."""
         return SpokenTurn(agent=self.agent, round=self.round, answer=self.answer, text=self.text)
-
-
-def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
-    """True when there is at least one answer, every one could be read, and all are equal."""
-    if not answers or any(answer is None for answer in answers):
-        return False
-    return len({answer_key(answer, kind) for answer in answers if answer is not None}) == 1
 
 
 def agreed(turns: Iterable[Turn], kind: Kind) -> bool:

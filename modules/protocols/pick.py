@@ -12,7 +12,7 @@ from typing import Any
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import metered
-from ..reading.answers import answer_key
+from ..reading.voting import same_if, supporters_of
 
 MOST_SHOWN = 24_000
 """Characters of all candidates together in the prompt of a pick; each gets an equal share."""
@@ -25,11 +25,8 @@ async def picked(
     order drawn by the seed. None where there are no two such answers. A picker that names no
     candidate twice gives no answer.
     """
-    candidates: dict[str, Turn] = {}
-    for turn in turns:
-        if turn.answer is not None:
-            candidates.setdefault(answer_key(turn.answer, task.kind), turn)
-    shown = list(candidates.values())
+    supporters = supporters_of([turn.answer for turn in turns], same_if(task.kind))
+    shown = [turns[places[0]] for places in supporters.values()]
     if len(shown) < 2:
         return None
     # In the order of the members, a liking for the first place would always favour the same one.

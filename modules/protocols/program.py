@@ -29,7 +29,7 @@ from ..base.keyed import only
 from ..base.saved_file import Described
 from ..base.space import Parameter, choice
 from ..base.sync import run_sync
-from ..reading.answers import Kind
+from ..reading.asked import Kind
 from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
 from .declaration import Protocol, distinct

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from ..base.errors import UserError
 from ..base.keyed import without
-from ..reading.answers import Kind, score
+from ..reading.answers import score
+from ..reading.asked import Kind
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, Vote, vote_among
 from .declaration import Replayed, Replays

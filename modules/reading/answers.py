@@ -7,8 +7,9 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from .asked import Kind
 from .choices import read_choice
 from .expressions import is_formal, normalise_formal, same_expression, without_text_marks
 from .mentions import ANSWER_NOUN, BOXED, pattern, same_text, without_typography
@@ -18,7 +19,6 @@ from .thoughts import without_thoughts
 __all__ = [
     "AnswerScore",
     "Gold",
-    "Kind",
     "answer_key",
     "em_f1",
     "gold_text",
@@ -33,8 +33,6 @@ __all__ = [
     "same_answer",
     "score",
 ]
-
-Kind = Literal["choice", "boolean", "number", "span", "open", "task"]
 
 _TRUE, _FALSE = frozenset(("yes", "true")), frozenset(("no", "false"))
 _SAID: dict[bool | None, str | None] = {True: "yes", False: "no", None: None}

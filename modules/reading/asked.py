@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ..base.errors import UserError
+
+Kind = Literal["choice", "boolean", "number", "span", "open", "task"]
+"""What a question asks for."""
 
 MAX_CHOICES = 26
 

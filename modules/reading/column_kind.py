@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from .answers import Kind, infer_kind
+from .answers import infer_kind
+from .asked import Kind
 
 _PAIRS = (("yes", "no"), ("true", "false"))
 _NEITHER = frozenset(

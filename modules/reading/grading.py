@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ..base.errors import UserError
 from ..base.keyed import Keyed
-from .answers import Gold, Kind, em_f1, gold_text, golds_of, score
+from .answers import Gold, em_f1, gold_text, golds_of, score
+from .asked import Kind
 from .row import CheckFields, ResultRow, score_in
 
 ACCURACY = "accuracy"

@@ -15,8 +15,16 @@ import dspy
 from ..base.errors import UserError, are_all
 from ..base.files import check_inside
 from ..base.keyed import only, without, without_none
-from .answers import Kind, golds_of, infer_kind, read_answer
-from .asked import by_letter, check_choices, check_context, in_one_line, require_text, type_name
+from .answers import golds_of, infer_kind, read_answer
+from .asked import (
+    Kind,
+    by_letter,
+    check_choices,
+    check_context,
+    in_one_line,
+    require_text,
+    type_name,
+)
 from .column_kind import ColumnKind, kind_of_column
 
 KINDS: tuple[str, ...] = get_args(Kind)

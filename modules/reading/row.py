@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base.keyed import Keyed
 from ..base.usage import CUT_OFF, Usage, UsageFields
-from .answers import Kind
+from .asked import Kind
 
 RowKey = tuple[str, int]
 """The key of a row within its run: the question's id, and the number of the repeat."""

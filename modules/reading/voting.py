@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
-from .answers import Kind, answer_key
+from .asked import Kind
 
 Key = Callable[[str], Hashable]
 
@@ -156,10 +156,24 @@ def vote_among(
     decide_tie: DecideTie | None = None,
 ) -> Vote:
     """The vote among answers of a kind, with equal weights (None) or by their sum."""
-    key = partial(answer_key, kind=kind)
+    key = same_if(kind)
     if weights is None:
         return majority(answers, key=key, decide_tie=decide_tie)
     return weighted(answers, weights, key=key, decide_tie=decide_tie)
+
+
+def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
+    """True when there is at least one answer, every one could be read, and all are equal."""
+    if not answers or None in answers:
+        return False
+    return len(supporters_of(answers, same_if(kind))) == 1
+
+
+def same_if(kind: Kind) -> Key:
+    """The key that two answers of a kind share exactly when they are the same."""
+    from .answers import answer_key  # what reads answers is loaded by the first ones
+
+    return partial(answer_key, kind=kind)
 
 
 def supporters_of(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:

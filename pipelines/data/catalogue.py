@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.reading.answers import Kind
+from ...modules.reading.asked import Kind
 from ...signatures.shipped import shipped_yaml
 from .aliases import squeezed
 

@@ -18,7 +18,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ...modules.base.keyed import only, without_none
 from ...modules.base.usage import UsageFields
-from ...modules.reading.answers import Kind
+from ...modules.reading.asked import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import LMFields, Manifest, MetricFields, RunSettings

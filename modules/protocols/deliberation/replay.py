@@ -7,12 +7,13 @@ from typing import Any
 
 import dspy
 
-from ...agents.transcript import Task, Turn, all_agree
+from ...agents.transcript import Task, Turn
 from ...base.calls import total
 from ...base.errors import UserError, checked_whole
 from ...base.keyed import without
-from ...reading.answers import Kind
+from ...reading.asked import Kind
 from ...reading.row import DECIDERS, ResultRow
+from ...reading.voting import all_agree
 from ..declaration import MAX_ROUNDS, Replayed, Replays
 from ..program import prediction_of
 from .tie_breaks import chosen

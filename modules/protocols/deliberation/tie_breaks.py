@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...agents.transcript import Turn
 from ...base.errors import UserError, did_you_mean
 from ...base.registry import Registry
-from ...reading.answers import Kind
+from ...reading.asked import Kind
 from ...reading.row import SpokenTurn
 from ...reading.voting import DecideTie, Ties, vote_among
 

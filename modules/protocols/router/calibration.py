@@ -21,7 +21,8 @@ from ...base.keyed import without
 from ...base.sync import run_sync
 from ...base.together import together
 from ...base.usage import Usage
-from ...reading.answers import Kind, same_answer, score
+from ...reading.answers import same_answer, score
+from ...reading.asked import Kind
 from ...reading.question import Question
 from ...reading.row import ResultRow, TurnFields, answering, taken
 from ...statistics.handover import fewest_kept, share_never, threshold_for

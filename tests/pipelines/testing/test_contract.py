@@ -13,9 +13,10 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
-from folkmoot.modules.agents.transcript import Task, Turn, all_agree
+from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.calls import CallError, Usage
 from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.modules.reading.voting import all_agree
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.signatures.roles import Judge
 from folkmoot.signatures.strategies import ChainOfThought, Simple
