@@ -28,7 +28,7 @@ from ..programs.seats import (
 )
 from ..tracking.context import check_model_name
 from .job import Job, StudySettings
-from .learned import most_turns
+from .learned import CompiledPrompts, most_turns
 from .request import TuneRequest
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, Recipe, TuneSpace
 from .storage import is_local, safe_url
@@ -75,7 +75,7 @@ class StudyPlan:
             if optimizer == NOT_COMPILED:
                 continue
             for preset in branch.choices(PRESET):
-                plan = self.job.prompts(learnt).plan(default, Recipe(optimizer, preset))
+                plan = CompiledPrompts(self.job, learnt).plan(default, Recipe(optimizer, preset))
                 most = max(most, plan.work["optimizer_calls"])
         return most
 
