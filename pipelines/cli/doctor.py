@@ -15,6 +15,7 @@ from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError, install_line
 from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
+from ..base.address import shown_address
 from ..base.settings import settings
 from ..base.wording import counted, duration
 from ..data.load import load
@@ -24,7 +25,7 @@ from ..programs.seats import EVERY, Seating
 from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
 from ..tracking.store import missing_store, of_this_mlflow, open_client, store_file, store_uri
-from ..tracking.values import masked, problem_line
+from ..tracking.values import problem_line
 from .guard import STOPPED
 from .options import DoctorRequest, View
 from .show import console, finish
@@ -91,7 +92,7 @@ def _data(_: DoctorRequest) -> tuple[str, ...]:
 
 def _store(_: DoctorRequest) -> tuple[str, ...]:
     """Whether the tracking store can be used, and whether runs wait to be sent to it."""
-    shown = masked(store_uri())
+    shown = shown_address(store_uri())
     file = store_file()
     home = file and next(folder for folder in file.parents if folder.exists())
     if home and not os.access(home, os.W_OK):

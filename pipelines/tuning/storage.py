@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.errors import UserError, missing_extra
-from ..base.address import check_database, read_address
+from ..base.address import check_database, read_address, shown_address
 from . import recovery
 
 DATABASE = "study.db"
@@ -86,14 +86,7 @@ def is_local(url: str | None) -> bool:
 
 def safe_url(url: str | None) -> str:
     """The URL as it may be seen: without user, password and query."""
-    if url is None:
-        return DATABASE
-    scheme, colon, rest = url.partition("://")
-    if not colon:
-        # The scheme was left out, and the user's name stands there.
-        return "…@" + url.rpartition("@")[2] if "@" in url else url
-    # A password may hold an @, a slash or a question mark, which no address has before its server.
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+    return DATABASE if url is None else shown_address(url)
 
 
 def _missing(problem: ImportError, url: str) -> UserError:
