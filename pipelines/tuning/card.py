@@ -95,7 +95,7 @@ def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
         return dict(run)
     judged = dict(settings)
     if settings.get("validation"):  # else they were given in Python, perhaps with a name
-        judged |= {"data": settings["validation"], "split": settings["validation_split"]}
+        judged |= {"data": settings["validation"], "split": settings.get("validation_split")}
     return {
         **run,
         "data_fingerprint": settings["validation_fingerprint"],
