@@ -34,20 +34,18 @@ def checked_whole(name: str, value: object, least: int = 1) -> int:
     return value
 
 
-def checked_among(name: str, value: object, allowed: Iterable[str], more: str = "") -> str:
-    """The value, where it is one of those. Raises UserError with its name; `more` are other ways
-    to give one.
-    """
+def checked_among(name: str, value: object, allowed: Iterable[str]) -> str:
+    """The value, where it is one of those. Raises UserError with its name."""
     known = list(allowed)
     if value not in known:  # a list finds a value that has no hash, too
-        raise no_such(name, value, known, more)
+        raise no_such(name, value, known)
     return str(value)
 
 
-def no_such(name: str, value: object, known: Collection[str], more: str = "") -> UserError:
+def no_such(name: str, value: object, known: Collection[str]) -> UserError:
     """The error about a value that is none of those that are known."""
     meant = did_you_mean(value, known)
-    return UserError(f"there is no {name} {value!r}{meant}: choose among {', '.join(known)}{more}")
+    return UserError(f"there is no {name} {value!r}{meant}: choose among {', '.join(known)}")
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:

@@ -81,7 +81,6 @@ def forecast_vote(
     sizes: Sequence[int],
     *,
     one_lm: bool = False,
-    confidence: float = 0.9,
     seed: int = 0,
 ) -> VoteForecast:
     """Forecast the gain of votes from coded answers, (questions, agents).
@@ -90,10 +89,10 @@ def forecast_vote(
         answers: 0 is right, 1, 2, … are the wrong answers of a question, -1 is none.
         options: how many wrong answers a question has; None where answers are free.
         sizes: the numbers of agents to forecast.
-        one_lm: whether the agents are samples of one LM. confidence: the level of the interval, 0
-            to 1. seed: the seed of the bootstrap over questions.
+        one_lm: whether the agents are samples of one LM. seed: the seed of the bootstrap over
+            questions.
 
-    The interval adds the variances of a bootstrap over questions, of leaving out one agent at a
+    The 90% interval adds the variances of a bootstrap over questions, of leaving out one agent at a
     time, and of the model. Raises ValueError below 2 agents or 10 questions.
     """
     from scipy.special import stdtrit
@@ -118,7 +117,7 @@ def forecast_vote(
         # The jackknife's variance: other agents would have given another forecast.
         variance = variance + (agents - 1) * np.var(left_out, axis=0)
     freedom = min(agents - 1, 4) if one_lm else agents - 1
-    half = float(stdtrit(freedom, (1 + confidence) / 2)) * np.sqrt(variance)
+    half = float(stdtrit(freedom, 0.95)) * np.sqrt(variance)
     right = answers == RIGHT
     return VoteForecast(
         sizes=sizes,

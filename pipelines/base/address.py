@@ -39,6 +39,16 @@ def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitRe
     raise UserError(f"{shown} is not a usable address as it is written: give {wanted}")
 
 
+def shown_address(url: str) -> str:
+    """A URL as it may be seen: without user, password and query."""
+    scheme, colon, rest = url.partition("://")
+    if not colon:
+        # The scheme was left out, and the user's name stands there.
+        return "…@" + url.rpartition("@")[2] if "@" in url else url
+    # A password may hold an @, a slash or a question mark, which no address has before its server.
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
 def check_database(file: Path, own: str, whose: str, instead: str) -> None:
     """Raise UserError for a SQLite file with tables but without the `own` one: it belongs to
     another program, and would get tables beside those of that program. A file that cannot be read

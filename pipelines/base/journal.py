@@ -75,13 +75,9 @@ def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and value.keys() >= set(fields) else None
 
 
-def records(
-    file: Path | int, fields: Collection[str] = (), start: int = 0
-) -> Iterator[dict[str, Any]]:
-    """Read the objects of a journal from an offset on; lines that are torn, damaged or lack a field
-    are skipped.
-    """
-    for _, line in whole_lines(file, start):
+def records(file: Path | int, fields: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """Read the objects of a journal; lines that are torn, damaged or lack a field are skipped."""
+    for _, line in whole_lines(file):
         if (record := parsed(line, fields)) is not None:
             yield record
 

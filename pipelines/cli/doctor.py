@@ -15,6 +15,7 @@ from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError, install_line
 from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
+from ..base.address import shown_address
 from ..base.settings import settings
 from ..base.wording import counted, duration
 from ..data.load import load
@@ -23,8 +24,8 @@ from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
 from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
-from ..tracking.store import missing_store, of_this_mlflow, open_client, store_file, store_uri
-from ..tracking.values import masked, problem_line
+from ..tracking.store import missing_store, open_client, store_file, store_uri
+from ..tracking.values import problem_line
 from .guard import STOPPED
 from .options import DoctorRequest, View
 from .show import console, finish
@@ -91,7 +92,7 @@ def _data(_: DoctorRequest) -> tuple[str, ...]:
 
 def _store(_: DoctorRequest) -> tuple[str, ...]:
     """Whether the tracking store can be used, and whether runs wait to be sent to it."""
-    shown = masked(store_uri())
+    shown = shown_address(store_uri())
     file = store_file()
     home = file and next(folder for folder in file.parents if folder.exists())
     if home and not os.access(home, os.W_OK):
@@ -101,9 +102,8 @@ def _store(_: DoctorRequest) -> tuple[str, ...]:
             "work in another folder, or set MLFLOW_TRACKING_URI",
         )
     try:
-        # A missing one is made by the first run; MLflow is asked only where that says more, since
-        # it takes seconds.
-        if missing_store() is None and not of_this_mlflow(file):
+        # A missing one is made by the first run.
+        if missing_store() is None:
             open_client().search_experiments(max_results=1)
     except Exception as problem:  # any error of MLflow, a database driver or the network
         return (

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
+from ..base.address import shown_address
 from ..base.request import naming
 from ..base.settings import settings
 from ..base.wording import counted
@@ -20,7 +21,6 @@ from ..lms.weights import get_weights, known_name, list_weights
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs
 from ..tracking.ui_server import serve as serve_ui
-from ..tracking.values import masked
 from .guard import BAD_INPUT, results, say
 from .options import CheckRequest, DatasetsRequest, LmsRequest, UiRequest, View
 from .show import console, finish, print_json, show_result
@@ -66,14 +66,14 @@ def ui(request: UiRequest, view: View) -> None:
 
     def ready(address: str) -> None:
         if view.as_json:
-            print_json({"url": address, "store": masked(uri)})
+            print_json({"url": address, "store": shown_address(uri)})
         else:
-            shown = f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it"
+            shown = f"{newest_runs(address)} shows {shown_address(uri)}; Ctrl-C ends it"
             console().print(shown, soft_wrap=True)
         results().flush()
 
     if uri.startswith(("http://", "https://")):
-        ready(masked(uri))  # a server already runs there
+        ready(shown_address(uri))  # a server already runs there
     else:
         say("starting MLflow's UI, which takes some seconds")
         serve_ui(uri, request.host, request.port, ready)

@@ -183,26 +183,7 @@ class Pair:
             return 1.0
         return math.inf
 
-    @property
-    def can_show_any(self) -> bool:
-        """Whether this many questions can show any difference."""
-        return self.smallest < self.largest
-
     # Words
-
-    @property
-    def unit(self) -> str:
-        """What follows a difference: a space and its unit."""
-        if self.is_rate:
-            return " points"
-        return f" in {self.metric}"
-
-    @property
-    def did_well(self) -> str:
-        """What to call an answer that only one of the two runs has."""
-        if self.right_or_wrong:
-            return "right"
-        return "answered better"
 
     @property
     def headline(self) -> str:

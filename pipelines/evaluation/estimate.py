@@ -198,11 +198,8 @@ def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
     """The mean cost per question of the latest run with paid calls of the same program and LMs, in
     this folder or beside it.
     """
-    runs = former_runs(out)
-    if not runs:
-        return None
     wanted = as_json({**hashes(program), "lms": lms_of(program, lm)})
-    for folder, run in runs:
+    for folder, run in former_runs(out):
         if any(run.get(name) != wanted[name] for name in ("program_hash", "lms")):
             continue
         paid = [usage for usage in _paid_in(folder) if usage.tokens]
@@ -227,11 +224,8 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
     """The mean tokens of a reply in the latest run beside this folder that asked the same LMs with
     another program; None without one.
     """
-    runs = former_runs(out)
-    if not runs:
-        return None
     wanted = as_json(lms_of(program, lm))
-    for folder, run in runs:
+    for folder, run in former_runs(out):
         if run.get("lms") != wanted:
             continue
         tokens = calls = 0

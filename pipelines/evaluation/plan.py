@@ -133,9 +133,10 @@ class EvaluationPlan:
             at_once, longest = counted(self.in_flight, "command"), self.program.as_given.timeout
             lines.append(f"at most {at_once} at once, each ended after {duration(longest)}")
         if any(question.kind == "task" for question in self.questions):
-            from .acting import place_of_code
+            from ..tasks.check import sandbox_of
+            from ..tasks.cluster import where_code_runs
 
-            lines.append(place_of_code(self.request, self.metric))
+            lines.append(where_code_runs(sandbox_of(self.metric), self.request))
         return lines
 
     @property
@@ -272,9 +273,10 @@ def plan_evaluation(
     metric = metric_given(request, seating, request.judge_sample)
     check_metric(metric, questions)
     if request.engine is not None or request.meter_host is not None:
-        from .acting import check_workers
+        from ..meter.programs import runs_on_workers
+        from ..tasks.cluster import check_cluster
 
-        check_workers(request, program, questions)
+        check_cluster(request, request.recheck or runs_on_workers(program), questions)
     if not program.foreign:
         data.check_passages(questions)
     sample = _judge_sample(request)

@@ -169,12 +169,15 @@ class AnswerSheet:
 
     def _workplace(self) -> AbstractContextManager[object]:
         """Where the code of tasks runs, if there are any."""
-        questions = self.plan.questions
-        if all(question.kind != "task" for question in questions):
+        plan = self.plan
+        if all(question.kind != "task" for question in plan.questions):
             return nullcontext()
-        from .acting import workplace_of
+        from ..tasks.check import sandbox_of
+        from ..tasks.folder import workplace
 
-        return workplace_of(self.plan.request, self.plan.metric, questions, self.run.folder)
+        origins = {question._origin for question in plan.questions}
+        host = plan.request.workers_host
+        return workplace(sandbox_of(plan.metric), self.run.folder, origins, host)
 
     def ask(self) -> None:
         """Answer the questions without a row, until a budget has `stopped` it. Raises what `answer`

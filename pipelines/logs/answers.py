@@ -113,10 +113,12 @@ def log_text(value: object) -> str | None:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def right(value: Any, what: str, where: str) -> bool:
-    """Whether an answer is right, said as true or false, 1 or 0. Raises UserError for anything
-    between.
+def right(value: Any, what: str, where: str) -> bool | None:
+    """Whether an answer is right, said as true or false, 1 or 0; None where the log has no verdict.
+    Raises UserError for anything between.
     """
+    if is_unscored(value):
+        return None
     is_right = _RIGHT.get(str(value).strip().lower())
     if is_right is None:
         raise log_fault(

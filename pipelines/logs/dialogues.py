@@ -7,10 +7,8 @@ from pathlib import Path
 
 from .answers import (
     LogAnswer,
-    is_unscored,
     json_lines,
     log_fault,
-    log_left_out,
     log_name,
     log_repeat,
     log_text,
@@ -35,10 +33,6 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
             raise log_fault(
                 where, "'turns' is not a list of turns; give [round, agent, answer] for each"
             )
-        # After the checks above, since a damaged line is a fault also where it has no score.
-        if is_unscored(row.get("final_correct")):
-            yield log_left_out(where, "without a score")
-            continue
         yield LogAnswer(
             where,
             name,

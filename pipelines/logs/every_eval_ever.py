@@ -9,11 +9,9 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
-    is_unscored,
     json_lines,
     lettered,
     log_count,
-    log_left_out,
     log_list,
     log_name,
     log_name_if_any,
@@ -73,9 +71,6 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         said = [message.get("content") for message in talk if message.get("role") == "assistant"]
         answer = text = log_text(_end_of(output.get("raw") or said, -1))
         error = log_text(row.get("error"))
-        if error is None and is_unscored(judged.get("is_correct")):
-            yield log_left_out(where, "without a score")
-            continue
         if final:
             answer = log_text(final[-1].get("extracted_value"))
         score = judged.get("score")

@@ -282,8 +282,11 @@ def _written(
             if answered.read_as is not None:
                 read_as.append(f"{answered.where}: {answered.read_as}")
                 continue
-            if answered.left_out is not None:
-                left_out[f"samples {answered.left_out}"] += 1
+            why = answered.left_out
+            if answered.correct is None and None in (answered.metric, answered.score):
+                why = why or "without a score"
+            if why is not None:
+                left_out[f"samples {why}"] += 1
                 continue
             first_task = first_task or answered.task
             # ids repeat between tasks; those of the first one stay as they are

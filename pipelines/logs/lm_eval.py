@@ -11,11 +11,9 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
-    is_unscored,
     json_lines,
     lettered,
     log_fault,
-    log_left_out,
     log_name,
     log_object,
     log_text,
@@ -54,9 +52,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
                 filtered = f"filter {replies[reply]}"
         doc = log_object(row.get("doc"), "doc", where)
         name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
-        if is_unscored(row[metric]):
-            yield log_left_out(where, "without a score")
-            continue
+        verdict = right(row[metric], metric, where)
         answer, options = _answered(row, doc, where)
         target = row.get("target")
         # Of options, the target is often the number of the right one.
@@ -70,7 +66,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
             name,
             agent,
             answer,
-            right(row[metric], metric, where),
+            verdict,
             question=asked or _argument(row, 0, 0),
             gold=log_text(target),
             choices=options,
@@ -78,7 +74,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
             text=_reply(row.get("resps")),
             repeat=times[name, filtered],
         )
-        times[name, filtered] += 1
+        times[name, filtered] += verdict is not None
 
 
 def task_at(path: Path) -> tuple[tuple[str, ...], str] | None:

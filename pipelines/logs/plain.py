@@ -10,12 +10,10 @@ from ...modules.base.errors import UserError
 from ..data.tables import TableRow, read
 from .answers import (
     LogAnswer,
-    is_unscored,
     lettered,
     log_amount,
     log_count,
     log_fault,
-    log_left_out,
     log_name,
     log_name_if_any,
     log_repeat,
@@ -69,22 +67,18 @@ def plain(path: Path) -> Iterator[LogAnswer]:
                 raise log_fault(
                     where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
                 )
-        # A task may have a score in place of a verdict, an answer may not.
-        unscored = is_unscored(cells["correct"])
-        if unscored and (not acts or is_unscored(cells.get("score"))):
-            yield log_left_out(where, "without a score")
-            continue
         choices = cells.get("choices")
         labelled = isinstance(choices, dict) and all(isinstance(v, str) for v in choices.values())
         if not labelled:
             choices = lettered(choices)
+        verdict = right(cells["correct"], "correct", where)
         repository = repository_of(str(cells["question_id"])) if acts else None
         yield LogAnswer(
             where,
             log_name(cells["question_id"], "question_id", where),
             log_name(cells["agent"], "agent", where),
             log_text(cells["answer"]),
-            None if unscored else right(cells["correct"], "correct", where),
+            verdict,
             question=log_text(cells.get("question")),
             strategy=log_name_if_any(cells.get("strategy"), "strategy", where),
             gold=log_text(cells.get("gold")),
@@ -98,8 +92,9 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             seconds=log_amount(cells.get("seconds"), "seconds", where),
             error=log_text(cells.get("error")),
             repeat=log_repeat(cells, where),
+            # A task may have a score in place of a verdict, an answer may not.
             score=log_amount(cells.get("score"), "score", where) if acts else None,
-            metric=GRADED if unscored else None,
+            metric=GRADED if verdict is None else None,
             outcome=acts,
             cluster=log_name_if_any(cells.get("cluster"), "cluster", where) or repository,
             calls=log_count(cells.get("api_calls"), "api_calls", where),

@@ -10,13 +10,11 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
-    is_unscored,
     json_document,
     json_lines,
     log_amount,
     log_count,
     log_fault,
-    log_left_out,
     log_name,
     log_object,
     log_seconds,
@@ -87,9 +85,6 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
         if isinstance(asked, Mapping):
             asked = asked.get("raw")
         failed = row.get("failureReason") == FAILED_CALL or response.get("error")
-        if not failed and is_unscored(row.get("success")):
-            yield log_left_out(where, "without a score")
-            continue
         number = numbers[_prompt(row)]
         agent = log_name(provider, "provider", where)
         if number:
@@ -111,7 +106,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
             str(tests[_test(row, where)]),
             agent,
             answer,
-            right(row.get("success"), "success", where) and not failed,
+            not failed and right(row.get("success"), "success", where),
             question=next(texts, None) or log_text(values) or log_text(asked),
             gold=next((log_text(values[name]) for name in _GOLDS if name in values), None),
             text=output,

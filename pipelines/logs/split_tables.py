@@ -8,13 +8,11 @@ from pathlib import Path
 
 from .answers import (
     LogAnswer,
-    is_unscored,
     json_document,
     json_value,
     log_amount,
     log_count,
     log_fault,
-    log_left_out,
     log_list,
     log_name,
     log_object,
@@ -87,9 +85,6 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"
-        if not failed and is_unscored(verdict):
-            yield log_left_out(where, "without a score")
-            continue
         took = log_seconds(row.get("execution_duration"), "execution_duration", where)
         usage = _metadata(row.get("trace_metadata"), _USAGE, where)
         cost = _metadata(row.get("trace_metadata"), _COST, where)

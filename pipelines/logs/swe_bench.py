@@ -10,7 +10,6 @@ from typing import Any
 from ...modules.base.errors import UserError
 from .answers import (
     LogAnswer,
-    is_unscored,
     json_document,
     log_amount,
     log_count,
@@ -113,10 +112,7 @@ def _details(details: Mapping[str, object], agent: str, where: str) -> Iterator[
         found = log_object(value, task, where)
         cost = log_amount(found.get("cost"), "cost", where)
         calls = log_count(found.get("api_calls"), "api_calls", where)
-        if is_unscored(found.get("resolved")):
-            yield log_left_out(f"{where}, {task}", "without a score")
-            continue
-        resolved = right(found["resolved"], "resolved", f"{where}, {task}")
+        resolved = right(found.get("resolved"), "resolved", f"{where}, {task}")
         yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.yaml_file import read_yaml
-from ..programs.seats import EVERY
 
 FOLDER = Path(__file__).parent / "published"
 PAPERS = ("agents-of-commonsense", "marl-gat", "reasoning-as-a-team", "causalgpt-caco-cot")
@@ -25,8 +24,8 @@ PAPERS = ("agents-of-commonsense", "marl-gat", "reasoning-as-a-team", "causalgpt
 class Row:
     """A row of a published table: its figures in per cent, None where the paper has none.
 
-    A row with a `program` is run, on `data` (arguments of `fm.evaluate`), with the paper's `model`
-    (one for all, or seat → model). A strategy network is trained first, on `train` (arguments of
+    A row with a `program` is run, on `data` (arguments of `fm.evaluate`), with the paper's `models`
+    by seat, `*` for every other one. A strategy network is trained first, on `train` (arguments of
     `fm.train`) with the preset `training`. A `reason` says why a row is shown as published only.
     """
 
@@ -35,7 +34,7 @@ class Row:
     published: Mapping[str, float | None]
     program: Mapping[str, Any] | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
-    model: str | Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
     training: str | None = None
     reason: str | None = None
@@ -44,13 +43,6 @@ class Row:
     @property
     def name(self) -> str:
         return f"{self.table}/{self.id}"
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """The paper's model of each seat; `*` stands for every other seat."""
-        if isinstance(self.model, str):
-            return {EVERY: self.model}
-        return self.model
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,11 @@ from .store import current_store
 
 class RunState(BaseModel):
     """The parts of one run that the store has: its id, and a digest of each part that was sent.
-    `curve` is the last step of the curve that was sent, `traces` the offset in the file of traces
-    up to which they were sent.
+    `traces` is the offset in the file of traces up to which they were sent.
     """
 
     run_id: str | None = None
     sent: dict[str, str] = {}
-    curve: int = -1
     traces: int = 0
 
 

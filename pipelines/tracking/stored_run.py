@@ -90,7 +90,7 @@ class StoredRun:
         run = run_in(self.client, state.run_id) if state.run_id else None
         if run is not None and run.data.tags.get(KEY_TAG) == self.entry.key:
             return run
-        state.run_id, state.sent, state.curve, state.traces = None, {}, -1, 0
+        state.run_id, state.sent, state.traces = None, {}, 0
         return None
 
     def _created(self) -> Run:
@@ -147,7 +147,7 @@ class StoredRun:
         """Name, parameters, data set, tags, description and metrics. MLflow's parameters cannot
         change, so values that differ on resuming are tags.
         """
-        entry, run, state = self.entry, self.run, self.state
+        entry, run = self.entry, self.run
         params = {valid_name(name): text[:LONGEST_PARAM] for name, text in entry.params.items()}
         logged = run.data.params
         changed = {name: text for name, text in params.items() if logged.get(name, text) != text}
@@ -158,20 +158,15 @@ class StoredRun:
             tags[CHANGED_TAG] = json.dumps(changed)
         new = without(params, logged)
         points = metrics_of(entry.metrics, entry.step, entry.ended)
-        # the last step of the curve that the store has
-        if entry.curve and self.asks and state.curve < 0:
-            history = self.client.get_metric_history(self.run_id, next(iter(entry.curve[0][1])))
-            state.curve = max((point.step for point in history), default=-1)
         for step, figures in entry.curve:
-            if step > state.curve:
-                points += metrics_of(figures, step, None)
+            # Always the same moment: a step that the store has is not added again.
+            points += metrics_of(figures, step, (entry.began or 1) + step)
         self.client.log_batch(
             run.info.run_id,
             metrics=points,
             params=[Param(name, text) for name, text in new.items()],
             tags=[RunTag(name, value[:LONGEST_TAG]) for name, value in tags.items()],
         )
-        state.curve = max([state.curve, *(step for step, _ in entry.curve)])
         if entry.dataset is not None and not logged:
             try:
                 self._log_data(entry.dataset)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
 from ...modules.protocols.short_names import full_name, short_name
@@ -71,17 +70,6 @@ def scrubbed(value: object) -> Any:
     if isinstance(value, str):
         return _QUERY_SECRET.sub(r"\1***", _USER_INFO.sub("***@", value))
     return value
-
-
-def masked(uri: str) -> str:
-    """The address without user name and password, and without its query, which may hold a password,
-    too.
-    """
-    place, mark, _ = uri.partition("?")
-    parts = urlsplit(place)
-    if "@" in parts.netloc:
-        place = parts._replace(netloc="…@" + parts.netloc.rpartition("@")[2]).geturl()
-    return place + (mark and "?…")
 
 
 def problem_line(problem: Exception) -> str:

@@ -12,7 +12,7 @@ def run(request: TrainRequest, view: Confirmed) -> None:
     from ..cli.show import console, show_lines, show_result
     from .fit import train_as_planned
     from .plan import plan_training
-    from .shown import Rescored
+    from .scores import Rescored
     from .train import Trained
 
     def show(trained: Trained) -> None:

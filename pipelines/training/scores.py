@@ -1,5 +1,5 @@
-"""The scores of a trained network on recorded answers, and of baselines without a network. All
-functions are pure.
+"""The scores of a trained network on recorded answers, and of baselines without a network, and how
+a user sees them. All functions are pure.
 
 Answers of A agents to Q questions in S ways are whole numbers (Q, A, S), equal for equal answers to
 a question, -1 where there is none; `correct` (Q, A, S) says which are right. Without strategies S
@@ -20,7 +20,7 @@ from ...modules.network.report import Calibration, confidence
 from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
 from ...modules.statistics.paired import paired_bootstrap
 from ...modules.statistics.statistics import mean_estimate
-from ..base.wording import signed_interval
+from ..base.wording import as_sentence, percent, signed_interval
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -35,6 +35,11 @@ RIVALS = {
     "majority": (*_FIXED, "individual"),
 }
 """What each score is held against."""
+
+_SHOWN = (
+    *("individual", "consensus", "majority", "best_fixed", "best_per_group"),
+    *("knn", "regression", "vote_plain", "vote_conditional", "oracle"),
+)
 
 _POLICIES = {"gat": "the graph", "knn": "kNN", "regression": "the regression"}
 
@@ -351,3 +356,29 @@ def _ties(group: Expected, plain: Expected) -> dict[str, float | None]:
         "gain_tied": float(gain[plain.tied].mean()) if plain.tied.any() else None,
         "gain_untied": float(gain[~plain.tied].mean()) if not plain.tied.all() else None,
     }
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """The scores of a network on recorded answers; see `network_scores`."""
+
+    scores: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.scores)
+
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
+        """The scores, the difference of each to its rivals, and the verdict."""
+        found = [name for name in _SHOWN if name in self.scores]
+        lines = {name.replace("_", " "): percent(self.scores[name]) for name in found}
+        if quiet:
+            return {"consensus": lines["consensus"]}
+        for team in ("consensus", "individual"):
+            for rival, by in self.scores["differences"][team].items():
+                difference = signed_interval(by["value"], by["low"], by["high"])
+                lines[f"{team} over {rival.replace('_', ' ')}"] = f"{difference} points"
+        sentences = list(map(as_sentence, self.scores["verdict"]))
+        if self.scores.get("missing"):
+            missing = f"{self.scores['missing']:,.1f} chosen answers"
+            sentences.append(f"{missing} are not in the test outcomes, and count as wrong.")
+        return {**lines, "verdict": " ".join(sentences)}

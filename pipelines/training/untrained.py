@@ -28,7 +28,7 @@ from ..runs.outcomes import Outcomes
 from .live import check_live, live
 from .plots import network_plot
 from .replay import rescore
-from .shown import Rescored
+from .scores import Rescored
 
 OF_PROGRAM = ("samples", "sampling", "tie_break", "own_prompts", "prompt_layout", "prompts")
 WIDTH = 1  # of the placeholder's embeddings: the model's own is not known before it is loaded

@@ -30,7 +30,7 @@ from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
 from ..runs.study_file import StudyReport
 from ..runs.summary import SUMMARY
-from .report import effect_lines, effect_words, effects_in
+from .report import effect_lines, effect_words, effects_in, setting_words
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
 FOUND = "found"
@@ -95,7 +95,7 @@ def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
         return dict(run)
     judged = dict(settings)
     if settings.get("validation"):  # else they were given in Python, perhaps with a name
-        judged |= {"data": settings["validation"], "split": settings["validation_split"]}
+        judged |= {"data": settings["validation"], "split": settings.get("validation_split")}
     return {
         **run,
         "data_fingerprint": settings["validation_fingerprint"],
@@ -110,19 +110,6 @@ def _sentences(report: StudyReport) -> Iterator[str]:
         scores = [f"{name} {best.value(name):,.4g}" for name in best.scores]
         yield f"Winner: {setting_words(best.setting)} ({', '.join(scores)} in training)."
     yield from effect_lines(report)
-
-
-def setting_words(setting: Mapping[str, Any] | None) -> str:
-    """A setting in one line: texts stand alone, other values follow their name."""
-    words = []
-    for name, value in (setting or {}).items():
-        if isinstance(value, list):
-            words.append(", ".join(map(str, value)))
-        elif isinstance(value, str):
-            words.append(value)
-        elif value is not None:
-            words.append(f"{name.rpartition('.')[2]} {value}")
-    return " · ".join(words)
 
 
 def _artifacts(folder: Path, report: StudyReport, document: dict[str, Any]) -> dict[str, Content]:

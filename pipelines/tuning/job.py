@@ -45,12 +45,15 @@ from ..lms.store import books_around
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
 from ..runs.manifest import OtherRun
-from .learned import CompiledPrompts, check_learning, halves
 from .recovery import Crew
 from .request import SCORE
 from .space import TuneSpace, made_lm
 from .storage import open_storage, safe_url
 
+FEWEST_TRAINED = 20
+"""Training questions of a study that trains networks: half of them teach, half of them score."""
+FEWEST_COMPILED = 8
+"""Training questions of a study that compiles: half of them for the optimizer, half to score."""
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
 
@@ -173,12 +176,28 @@ class Job:
         _, default = self.space.default()
         # Refused now where an agent has no LM.
         lms_of(default, self.lm)
-        check_learning(self.space, self.train)
+        self._check_learning()
         # Pruning, the winner and the plots take the first objective for the one to be made large.
         objectives.sort(key=lambda name: name not in measured)
         ordered = replace(self, objectives=objectives)
         ordered._check_optuna(workers)
         return ordered
+
+    def _check_learning(self) -> None:
+        """Raise UserError for too few questions, and an embedding model that cannot be loaded."""
+        space = self.space
+        least = max(FEWEST_COMPILED * space.compiles, FEWEST_TRAINED * space.trains)
+        if len(self.train) < least:
+            raise UserError(
+                "a study that trains networks or compiles prompts needs at least "
+                f"{least} training questions, half to learn from and half to score on, and there "
+                f"are {len(self.train)}: give more"
+            )
+        for branch in space.branches:
+            if branch.learning is not None:
+                tried = {name: branch.choices(name) for name in branch.space}
+                tried |= {name: [value] for name, value in branch.fixed.items()}
+                branch.learning.check(tried)
 
     def _check_optuna(self, workers: int) -> None:
         """Raise UserError for a study of the user's that does not fit or has a second storage, and
@@ -260,14 +279,9 @@ class Job:
         asked = [self.train[place] for place in order]
         if not (self.space.trains or self.space.compiles):
             return asked, []
-        learnt, scored = halves(asked)
-        return scored, learnt
-
-    def prompts(self, learnt: list[Question]) -> CompiledPrompts:
-        """What compiles the prompts of settings."""
-        return CompiledPrompts(
-            self.folder, learnt, self.metric, self.lm, self.seed, self.concurrency, self.cache
-        )
+        # No trial is scored on a question whose answer its prompts or policy have seen.
+        middle = len(asked) // 2
+        return asked[middle:], asked[:middle]
 
     @property
     def home(self) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.keyed import only, without
 from ...modules.base.saved_file import FILE
@@ -22,7 +21,6 @@ from ...modules.protocols.declaration import Replays
 from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program, lms_by_seat
 from ...modules.protocols.saved import hashes
-from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...optimizers.structure.points import key_of, options
 from ..base.budget import BudgetSpent
@@ -40,37 +38,13 @@ from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
+from .job import Job
 from .ready_program import rebuilt
 from .space import Branch, Recipe, TuneSpace
 
 NETWORKS = "networks"
-FEWEST_TRAINED = 20
-"""Training questions of a study that trains networks: half of them teach, half of them score."""
 TRIED = 100
 """Points of a space among which the longest program is chosen."""
-
-
-def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """(questions to train networks on, questions to score trials on), each in their order."""
-    # No trial is scored on a question whose answer its prompts or policy have seen.
-    middle = len(questions) // 2
-    return list(questions[:middle]), list(questions[middle:])
-
-
-def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
-    """Raise UserError for too few questions, and for an embedding model that cannot be loaded."""
-    least = max(FEWEST_COMPILED * space.compiles, FEWEST_TRAINED * space.trains)
-    if len(train) < least:
-        raise UserError(
-            "a study that trains networks or compiles prompts needs at least "
-            f"{least} training questions, half to learn from and half to score on, and there are "
-            f"{len(train)}: give more"
-        )
-    for branch in space.branches:
-        if branch.learning is not None:
-            tried = {name: branch.choices(name) for name in branch.space}
-            tried |= {name: [value] for name, value in branch.fixed.items()}
-            branch.learning.check(tried)
 
 
 def digest_name(what: Any) -> str:
@@ -124,21 +98,12 @@ def learning_calls(folder: Path) -> int:
 
 @dataclass
 class Networks:
-    """The trained programs of a study, such as strategy networks; one a process.
-
-    Args:
-        folder: of the study; every program has a folder of its own in it.
-        questions: what to train on.
-        lm: the LM of every seat without one of its own.
-        cache: whether calls that other runs made may answer.
-        tracking: whether trainings are shown below the study in the tracking store.
+    """The trained programs of a study, such as strategy networks, each in a folder of its own in
+    the study's; one a process. `questions` are what to train on.
     """
 
-    folder: Path
+    job: Job
     questions: Sequence[Question]
-    lm: Any
-    cache: bool
-    tracking: bool = False
     _last: dict[str, Program] = field(default_factory=dict)
 
     def trained(self, program: Program) -> Program:
@@ -150,33 +115,32 @@ class Networks:
         """
         name = self.name_of(program)
         if name not in self._last:
-            self._last = {name: self._trained(program, self.folder / NETWORKS / name)}
+            self._last = {name: self._trained(program, self.job.folder / NETWORKS / name)}
         return self._last[name]
 
     def name_of(self, program: Program) -> str:
         """The name of the folder with the trained program of these settings."""
-        lms = lms_of(program, self.lm)
+        lms = lms_of(program, self.job.lm)
         return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
     def _trained(self, program: Any, folder: Path) -> Program:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        job = self.job
         # The study's record answers what its trials have asked before.
-        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.folder)]):
+        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(job.folder)]):
             if not (folder / FILE).exists():  # the last file that a training writes
                 program.train(
                     self.questions,
                     folder,
-                    lm=self.lm,
-                    cache=self.cache,
-                    tracking=self.tracking,
+                    lm=job.lm,
+                    cache=job.cache,
+                    tracking=job.tracking,
                     parent=ABOVE,
                 )
         return saved_program(folder, lms=lms_by_seat(program))
 
 
 COMPILED = "compiled"
-FEWEST_COMPILED = 8
-"""Training questions of a study that compiles: half of them for the optimizer, half to score."""
 
 
 def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, object]:
@@ -205,39 +169,29 @@ def largest(branch: Branch, replays: Replays) -> dict[str, object]:
 
 @dataclass
 class CompiledPrompts:
-    """The compiled prompts of a study; one a process.
-
-    Args:
-        folder: of the study; every compilation has a folder of its own in it.
-        questions: what the optimizers learn from and select by.
-        lm: the LM of every seat without one of its own.
-        seed: of the optimizers' draws.
-        cache: whether calls that other runs made may answer.
+    """The compiled prompts of a study, each compilation in a folder of its own in the study's; one
+    a process. `questions` are what the optimizers learn from and select by.
     """
 
-    folder: Path
+    job: Job
     questions: Sequence[Question]
-    metric: Metric
-    lm: Any
-    seed: int
-    concurrency: int
-    cache: bool
 
     def plan(
         self, structure: Program, recipe: Recipe, folder: Path | None = None
     ) -> CompilationPlan:
         """The compilation of a structure. Raises UserError for what cannot be compiled."""
+        job = self.job
         return plan_compilation(
             CompileRequest(
                 structure,
                 list(self.questions),
-                metric=self.metric,
-                lm=self.lm,
+                metric=job.metric,
+                lm=job.lm,
                 optimizer=recipe.optimizer,
                 preset=recipe.preset,
-                seed=self.seed,
-                concurrency=self.concurrency,
-                cache=self.cache,
+                seed=job.seed,
+                concurrency=job.concurrency,
+                cache=job.cache,
                 out=folder,
                 tracking=False,
                 progress=False,
@@ -250,9 +204,10 @@ class CompiledPrompts:
         Whoever else wants the same prompts waits; a compilation that was stopped goes on. Raises
         BudgetSpent, and UserError.
         """
-        what: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
-        what += [self.seed, self.metric.identity(), data.fingerprint(self.questions)]
-        folder = self.folder / COMPILED / digest_name(what)
+        job = self.job
+        what: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, job.lm), *recipe]
+        what += [job.seed, job.metric.identity(), data.fingerprint(self.questions)]
+        folder = job.folder / COMPILED / digest_name(what)
         self._compile(structure, recipe, folder)
         if isinstance(program, Foreign):
             state = read_document(folder / PROGRAM, STATE)
@@ -266,7 +221,7 @@ class CompiledPrompts:
 
     def _compile(self, structure: Program, recipe: Recipe, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.folder)]):
+        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.job.folder)]):
             earlier = compilation_in(folder)
             if earlier is not None and earlier.stopped is None:
                 return

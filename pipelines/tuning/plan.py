@@ -28,7 +28,7 @@ from ..programs.seats import (
 )
 from ..tracking.context import check_model_name
 from .job import Job, StudySettings
-from .learned import most_turns
+from .learned import CompiledPrompts, most_turns
 from .request import TuneRequest
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, Recipe, TuneSpace
 from .storage import is_local, safe_url
@@ -75,7 +75,7 @@ class StudyPlan:
             if optimizer == NOT_COMPILED:
                 continue
             for preset in branch.choices(PRESET):
-                plan = self.job.prompts(learnt).plan(default, Recipe(optimizer, preset))
+                plan = CompiledPrompts(self.job, learnt).plan(default, Recipe(optimizer, preset))
                 most = max(most, plan.work["optimizer_calls"])
         return most
 
@@ -255,24 +255,20 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
 
 
 def _settings(request: TuneRequest) -> StudySettings:
-    """What the study notes of how it was asked for."""
-    loaded_from = data.origin_of(request.validation)
-    settings: dict[str, object] = {"command": "tune", "loaded_from": loaded_from}
-    if isinstance(request.train, str | Path):
-        settings |= {
-            "data": str(request.train),
-            "split": request.train_split,
-            "limit": request.train_limit,
-        }
-    if isinstance(request.validation, str | Path):
-        settings |= {
-            "validation": str(request.validation),
-            **request.named("validation_split", "validation_limit"),
-        }
-    if request.columns or request.kind:
-        settings |= {"columns": pairs_text(request.columns), "kind": request.kind}
-    if isinstance(request.space, str | Path):
-        settings |= {"space": str(request.space), "sets": pairs_text(request.sets)}
-    if request.budget:
-        settings["budget"] = str(request.budget)
-    return StudySettings.of({**settings, **(request.settings or {})})
+    """What the study notes of how it was asked for; of questions and spaces, what names them."""
+    sources = {"data": request.train, "validation": request.validation, "space": request.space}
+    noted: dict[str, object] = {"command": "tune"}
+    for name, source in sources.items():
+        if isinstance(source, str | Path):
+            noted[name] = str(source)
+    noted |= {
+        "split": request.train_split,
+        "limit": request.train_limit,
+        **request.named("validation_split", "validation_limit", "kind"),
+        "columns": pairs_text(request.columns),
+        "sets": pairs_text(request.sets),
+        "budget": str(request.budget or ""),
+        "loaded_from": data.origin_of(request.validation),
+    }
+    known = {name: value for name, value in noted.items() if value}
+    return StudySettings.of({**known, **(request.settings or {})})

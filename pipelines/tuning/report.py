@@ -227,7 +227,7 @@ def study_lines(report: StudyReport) -> dict[str, str]:
     best = report.best
     if best is None:
         return {"result": report.verdict}
-    lines = {"winner": _setting(best.setting)}
+    lines = {"winner": setting_words(best.setting)}
     if report.validation:
         lines["on validation"] = percent(report.validation.winner) + report.validation.failures
         if not report.validation.same:
@@ -240,7 +240,7 @@ def study_lines(report: StudyReport) -> dict[str, str]:
     if len(report.objectives) > 1:
         for number, entry in enumerate(report.front, 1):
             scores = ", ".join(f"{name} {entry.value(name):.4g}" for name in report.objectives)
-            lines[f"Pareto-optimal {number}"] = f"{scores}: {_setting(entry.setting)}"
+            lines[f"Pareto-optimal {number}"] = f"{scores}: {setting_words(entry.setting)}"
     states = {**report.trials, "replayed": report.trials["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
     for number, line in enumerate(effect_lines(report), 1):
@@ -251,7 +251,8 @@ def study_lines(report: StudyReport) -> dict[str, str]:
     return lines
 
 
-def _setting(setting: Setting | None) -> str:
+def setting_words(setting: Setting | None) -> str:
+    """A setting in one line."""
     parts = []
     for name, value in (setting or {}).items():
         if value is not None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.errors import UserError, missing_extra
-from ..base.address import check_database, read_address
+from ..base.address import check_database, read_address, shown_address
 from . import recovery
 
 DATABASE = "study.db"
@@ -33,32 +33,11 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
     Raises UserError, without the password, for a URL that is not one, a missing driver, and a
     server that does not answer.
     """
-    if url is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        return _database(f"sqlite:///{folder.absolute() / DATABASE}")
-    return _database(url)
-
-
-def is_local(url: str | None) -> bool:
-    """Whether only processes of this machine can be at the study."""
-    return url is None or url.startswith("sqlite:")
-
-
-def safe_url(url: str | None) -> str:
-    """The URL as it may be seen: without user, password and query."""
-    if url is None:
-        return DATABASE
-    scheme, colon, rest = url.partition("://")
-    if not colon:
-        # The scheme was left out, and the user's name stands there.
-        return "…@" + url.rpartition("@")[2] if "@" in url else url
-    # A password may hold an @, a slash or a question mark, which no address has before its server.
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
-
-
-def _database(url: str) -> BaseStorage:
     from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
+    if url is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        url = f"sqlite:///{folder.absolute() / DATABASE}"
     scheme, colon, rest = url.partition("://")
     if not colon:
         raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
@@ -98,6 +77,16 @@ def _database(url: str) -> BaseStorage:
         raise UserError(
             f"the storage {safe_url(url)} cannot be used ({why}): start it, or correct --storage"
         ) from None
+
+
+def is_local(url: str | None) -> bool:
+    """Whether only processes of this machine can be at the study."""
+    return url is None or url.startswith("sqlite:")
+
+
+def safe_url(url: str | None) -> str:
+    """The URL as it may be seen: without user, password and query."""
+    return DATABASE if url is None else shown_address(url)
 
 
 def _missing(problem: ImportError, url: str) -> UserError:

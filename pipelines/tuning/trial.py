@@ -35,7 +35,7 @@ from ..runs.manifest import RUN
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .job import Job
-from .learned import Networks, digest_name, largest, structure_of
+from .learned import CompiledPrompts, Networks, digest_name, largest, structure_of
 from .space import Branch, Recipe
 
 RUNS = "runs"
@@ -81,8 +81,8 @@ class Scorer:
     def __init__(self, job: Job) -> None:
         self.job, self.space, self.objectives = job, job.space, job.objectives
         self.questions, learnt = job.questions
-        self._networks = Networks(job.folder, learnt, job.lm, job.cache, job.tracking)
-        self._prompts = job.prompts(learnt)
+        self._networks = Networks(job, learnt)
+        self._prompts = CompiledPrompts(job, learnt)
         self.asks_again = False  # questions that failed
 
     @property

@@ -254,7 +254,6 @@ def test_a_curve_that_the_store_has_in_part_is_completed(here: Path) -> None:
     curve = [(step, {"reward": float(step)}) for step in (5, 10)]
     state = RunState()
     StoredRun(MlflowClient(), an_entry(curve=curve[:1]), state, None, asks=False).send_figures()
-    state.curve = -1  # as after a kill
     StoredRun(MlflowClient(), an_entry(curve=curve), state, None, asks=True).send_figures()
     history = MlflowClient().get_metric_history(str(state.run_id), "reward")
     assert [(point.step, point.value) for point in history] == [(5, 5.0), (10, 10.0)]

@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,7 +127,8 @@ def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path
 
     def apply() -> None:
         lm, asked = lm_at(scripted.url), colours(8, "t")
-        prompts = CompiledPrompts(tmp_path, asked, metric_of(None), lm, 0, 4, False)
+        how = {"metric": metric_of(None), "lm": lm, "seed": 0, "concurrency": 4, "cache": False}
+        prompts = CompiledPrompts(SimpleNamespace(folder=tmp_path, **how), asked)
         recipe = Recipe("bootstrap", "light")
         found.append(prompts.applied(fm.SingleAgent("simple"), program, recipe))
 
