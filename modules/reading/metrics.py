@@ -254,8 +254,10 @@ def metric_of(metric: Any) -> Metric:
     spec = METRICS.spec(metric)
     if spec is None or spec.rest:
         names = [*METRICS.names(), JUDGE, "regex:PATTERN"]
+        name, colon, _ = metric.partition(":")
+        source = " or module" if colon else ""
         raise UserError(
-            f"there is no metric {metric!r}{did_you_mean(metric, names)}: take "
+            f"there is no metric{source} {name!r}{did_you_mean(name, names)}: take "
             f"{', '.join(names)}, or name your own as module:function"
         )
     named: Metric = spec.thing

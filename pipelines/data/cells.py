@@ -227,19 +227,22 @@ def without_labels(choices: dict[str, Any]) -> dict[str, Any]:
     return texts
 
 
+_PASSAGE_TEXTS = ("contexts", "paragraph_text", "passage_text", "text", "content", "passage")
+
+
 def passages_in(context: Any) -> Any:
-    """The passages of HotpotQA (titles and sentences) and PubMedQA (`contexts`) as a list; anything
-    else as it is.
+    """The passages of HotpotQA (titles and sentences), PubMedQA (`contexts`) and MS MARCO
+    (`passage_text`) as a list; anything else as it is.
     """
     if isinstance(context, Mapping) and {"title", "sentences"} <= set(context):
         context = list(zip(context["title"], context["sentences"], strict=False))
-    if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
-        context = context["contexts"]
+    if isinstance(context, Mapping) and (held := _passage_text(context)) is not None:
+        context = held if isinstance(held, list) else [context]
     if isinstance(context, list) and context and are_all(context, Mapping):
         texts = list(map(_passage_text, context))
         if all(texts):
             titles = [part.get("title") for part in context]
-            context = [(title, [text]) for title, text in zip(titles, texts, strict=True)]
+            context = list(zip(titles, map(as_list, texts), strict=True))
     if not isinstance(context, list) or not context or not all(map(_is_titled, context)):
         return context
     passages: list[str] = []
@@ -252,9 +255,11 @@ def passages_in(context: Any) -> Any:
 
 
 def _passage_text(passage: Mapping[str, Any]) -> Any:
-    for name in ("paragraph_text", "text", "content", "passage"):
-        if isinstance(passage.get(name), str):
-            return passage[name]
+    """The text, or the list of texts, in an object; None where there is none."""
+    for name in _PASSAGE_TEXTS:
+        held = passage.get(name)
+        if isinstance(held, str) or (isinstance(held, list) and are_all(held, str)):
+            return held
     return None
 
 
@@ -265,6 +270,8 @@ def _is_titled(passage: Any) -> bool:
 
 OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-1.0", "-")
 """Columns of class labels, and what stands in one for a row without a label (GLUE, SNLI)."""
+_NOTHING = (None, "", "No Answer Present.")
+"""Members of a list of accepted answers that are none, the last of MS MARCO."""
 
 
 def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
@@ -290,7 +297,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
                 f"the answers in {column!r} are lists inside a list, which cannot be compared; "
                 "give one list of all texts that are right"
             )
-        accepted = list(dict.fromkeys(_bare(text) for text in texts if text not in (None, "")))
+        accepted = list(dict.fromkeys(_bare(text) for text in texts if text not in _NOTHING))
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
         return next(iter(accepted), None), rest, words
@@ -325,15 +332,20 @@ def _held(answer: Any, column: str) -> Any:
     filled = {key: held for key, held in answer.items() if _is_filled(held)}
     held = next((filled[key] for key in _HOLD_ANSWERS if key in filled), None)
     if held is None and filled:
-        likely = {"answer": f"{column}.{next(iter(filled))}"}
-        raise UserError(
-            f"the answer in {column!r} is an object with {', '.join(filled)}; say which of them it "
-            f"is {naming_all(likely)}"
-        )
+        raise not_opened("answer", column, filled)
     aliases = answer.get("aliases")
     if isinstance(held, str) and isinstance(aliases, list):
         return [held, *aliases]
     return held
+
+
+def not_opened(field: str, column: str, held: Mapping[str, Any]) -> UserError:
+    """What says that an object in a column is not opened, and how to name what it holds."""
+    likely = {field: f"{column}.{next(iter(held), 'NAME')}"}
+    return UserError(
+        f"the {field} in {column!r} is an object with {', '.join(held)}; say which of them it is "
+        f"{naming_all(likely)}"
+    )
 
 
 def _is_filled(held: Any) -> bool:

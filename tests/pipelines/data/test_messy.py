@@ -111,6 +111,8 @@ def test_numbers_fit_all_rows(rows: list[tuple[Any, Any]], answers: list[str] | 
             "be in choices or in A, B",
         ),
         (text("question,A,B,answer", "Which?,,,no"), "line 2: no option in A, B"),
+        (text("Which is red?,blood,grass,A", "Which is green?,a,b,B"), "put a line such as"),
+        (text("version https://git-lfs.github.com/spec/v1", "size 9"), "run git lfs pull"),
     ],
 )
 def test_no_column_like_options_is_left_out(content: bytes, says: str, tmp_path: Path) -> None:
@@ -307,6 +309,7 @@ def test_check_shows_what_was_understood(tmp_path: Path) -> None:
     assert code == 0
     assert "questions: 3 (3 choice)" in out
     assert "answers: B 2, A 1" in out
+    assert "asked again: 1 question (0 with another answer)" in out
     assert "read: `prompt` as question, `options` as choices, `gold` as answer" in out
     assert f"first row: {SOUP} | A: a sieve | B: a flask | answer: B" in out
     found = json.loads(check(str(path), "--json")[1])
