@@ -26,7 +26,6 @@ _HOLDS_TEXT = re.compile(
     r"\s*(?:\{\s*(?:[\"']|\})|\[\s*(?:(?:[-+.\d]+|true|false|none|null)\s*,\s*)*(?:[\"']|\]))", re.I
 )
 _HOLDS_NESTED = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
-_ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
 _BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
 _HOLD_ANSWERS = ("text", "spans", "value", "number", "answer", "label")
 _IN_DOLLARS = re.compile(r"\$\$?([^$]+)\$\$?")
@@ -105,11 +104,14 @@ def _with_commas(printed: str) -> str:
     """A list or object as Python prints it, with NumPy's arrays as lists: `['0' '30']` has no
     commas, and Python would join the two texts.
     """
-    printed = _ARRAY.sub(r"\1", printed)
     words: list[str] = []
-    after_text = False
+    after_text = of_type = False
     for token in tokenize.generate_tokens(io.StringIO(printed.strip()).readline):
-        if token.type in _BLANKS:
+        if token.string == "dtype":
+            words.pop()  # the comma before it
+        of_type = token.string == "dtype" or (of_type and token.string != ")")
+        # Without its name, an array is a list in parentheses.
+        if of_type or token.string == "array" or token.type in _BLANKS:
             continue
         is_text = token.type == tokenize.STRING
         if is_text and after_text:

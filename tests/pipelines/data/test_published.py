@@ -388,6 +388,10 @@ def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_bytes(text("question,choices,answer", f"{Q},\"['0' '30'\n '45']\",30"))
     assert load(path)[0].choices == {"A": "0", "B": "30", "C": "45"}
+    inner = "array([array(['It is Rome.'], dtype=object)],\n dtype=object)"  # in HotpotQA
+    passages = f"{{'title': array(['T'], dtype='<U1'), 'sentences': {inner}}}"
+    path.write_bytes(text("question,answer,context", f'{Q},Rome,"{passages}"'))
+    assert load(path)[0].context == ["T: It is Rome."]
 
 
 def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
