@@ -12,7 +12,10 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from enum import Enum
 from typing import Any
+
+from pydantic import BaseModel
 
 from ...modules.base.errors import UserError, are_all
 from ...modules.base.keyed import without_none
@@ -54,6 +57,8 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
+    if isinstance(value, set | frozenset | Enum | BaseModel):  # in examples of DSPy
+        return plain_value(_unwrapped(value), column, padded=padded)
     if isinstance(value, datetime) and value.time() == time():
         value = value.date()  # a day in Excel and pandas
     if isinstance(value, date | time):
@@ -66,6 +71,15 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
         f"a value of type {type(value).__name__} in {column!r} cannot be used; leave that column "
         "out"
     )
+
+
+def _unwrapped(value: Any) -> Any:
+    """What a set, a member of an enum or a pydantic model holds."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    return sorted(value, key=str)  # a set has an order of its own in each process
 
 
 def parsed_cell(value: Any, field: str) -> Any:

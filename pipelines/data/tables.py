@@ -157,6 +157,9 @@ def read_held(
         return TableSource(called, _dataset(source, Unpacked(called, packed)), cells=True)
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
+    for way in ("to_dicts", "to_pylist"):  # of polars and pyarrow
+        if hasattr(source, way):
+            return TableSource(called, _members(getattr(source, way)()), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
         what = "None" if source is None else f"a {kind}"
         raise UserError(

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ from folkmoot.pipelines.reporting.dialogues import shown
 HOLDS = {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B"}
 DRAINS = {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A"}
 PLAIN: list[dict[str, Any]] = [{**HOLDS, "topic": "kitchen"}, {**DRAINS, "topic": None}]
+
+
+class Color(Enum):
+    RED = "red"
 
 
 def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -132,6 +137,7 @@ def held() -> dict[str, Any]:
         "stream": io.StringIO(lines(*rows).decode()),
         "bytes": io.BytesIO(json.dumps(rows).encode()),
         "questions": load(rows),
+        "arrow": pa.Table.from_pylist(nested),
     }
 
 
@@ -169,6 +175,12 @@ def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
 )
 def test_what_is_no_questions(given: Any, says: str) -> None:
     assert says in refusal(given)
+
+
+def test_sets_and_members_of_enums_are_what_they_hold() -> None:
+    told = dspy.Example(question=FISH, label=Color.RED, gold_titles={"b", "a"})  # as in HotPotQA
+    [question] = load([told.with_inputs("question")])
+    assert (question.answer, question.meta["gold_titles"]) == ("red", ["a", "b"])
 
 
 def test_ids_are_made_of_the_content_alone(tmp_path: Path) -> None:
