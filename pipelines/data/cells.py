@@ -243,7 +243,10 @@ def without_labels(choices: dict[str, Any]) -> dict[str, Any]:
     return texts
 
 
-_PASSAGE_TEXTS = ("contexts", "paragraph_text", "passage_text", "text", "content", "passage")
+_PASSAGE_TEXTS = (
+    *("contexts", "paragraph_text", "passage_text", "text", "content", "passage"),
+    *("page_content", "body", "chunk", "snippet"),
+)
 
 
 def passages_in(context: Any) -> Any:

@@ -282,8 +282,14 @@ class Columns:
             text = written.get(plan.sources.get(field, ""))
             if isinstance(text, str) and not _is_text(fields[field], field):
                 fields[field] = plain_value(text, field, padded=False)
-        if isinstance(fields["context"], Mapping):
-            raise not_opened("context", plan.sources["context"], fields["context"])
+        held = fields["context"]
+        if isinstance(held, Mapping):
+            raise not_opened("context", plan.sources["context"], held)
+        if held and isinstance(held, list) and are_all(held, Mapping):
+            raise UserError(
+                f"the passages in {plan.sources['context']!r} are objects with "
+                f"{', '.join(held[0])}: call the text of each `text`"
+            )
         if plan.options:
             texts = dict[str, Any]()
             for option, label in plan.options.items():
