@@ -58,10 +58,10 @@ _PLACES = {word: str(place) for place, words in enumerate(_ORDINALS, 1) for word
 
 
 def squeezed(name: str) -> str:
-    """A name without case, blanks, dots, dashes, underscores and what it says aside:
-    `Answer 2 (optional)` is `answer2`.
+    """A name without case, blanks, dots, dashes, underscores, marks of a form and what it says
+    aside: `Answer 2 (optional)` is `answer2`, and `Answer:*` is `answer`.
     """
-    return re.sub(r"[\s_.-]+", "", (_ASIDE.sub("", name) or name).casefold())
+    return re.sub(r"[\s_.:*-]+", "", (_ASIDE.sub("", name) or name).casefold())
 
 
 def numbered(name: str) -> str:

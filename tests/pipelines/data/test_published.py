@@ -125,6 +125,8 @@ READ = (
     Read("kahoot", [{"Question - max 120 characters": Q, "Answer 1 - max 75 characters": "x",
          "Answer 2 - max 75 characters": "y", "Correct answer(s)": "2"}], "choice", "y",
          ["x", "y"]),
+    Read("a form", [{"Question *": Q, "Option A:": "x", "Option B:": "y", "Answer:": "B"}],
+         "choice", "y", ["x", "y"]),
     Read("blooket", [{"Question": Q, "Correct Answer": "r", "Incorrect Answer 1": "x",
          "Incorrect Answer 2 (Optional)": "y"}], "choice", "r", ["r", "x", "y"]),
     Read("ordinals", [{"question": Q, "first answer": "x", "second answer": "y", "answer": n}
