@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -158,7 +159,7 @@ class Registry(MutableMapping[str, T]):
         thing = self.find(name)
         if thing is not None:
             return Found(name, thing, rest)
-        place = _PLACE.fullmatch(text)
+        place = _PLACE.fullmatch(_in_dots(text))
         if place is None:
             return None
         module, attribute, rest = place.groups()
@@ -225,6 +226,22 @@ class Registry(MutableMapping[str, T]):
                 f"the {self.what} {name} cannot be imported "
                 f"({type(problem).__name__}: {reason}): fix its package, or drop it"
             ) from problem
+
+
+def _in_dots(text: str) -> str:
+    """A spec with a file's path as the name of its module: `./sub/mine.py:Triage` as
+    `sub.mine:Triage`. Raises UserError for a file that has no such name here.
+    """
+    file, _, rest = text.partition(".py:")
+    if os.sep not in file or not Path(f"{file}.py").is_file():
+        return text
+    named = f"{os.path.relpath(file).replace(os.sep, '.')}:{rest}"
+    if _PLACE.fullmatch(named) is None:
+        raise UserError(
+            f"{file}.py cannot be imported from here: run folkmoot in its folder, and give "
+            f"{Path(file).name}.py:{rest}"
+        )
+    return named
 
 
 FUNCTIONS: Registry[Any] = Registry("functions", lambda name, thing: thing)

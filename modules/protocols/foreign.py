@@ -252,10 +252,14 @@ class Foreign(Program):
             # Every question has the usual fields: one that is None in all of them is missing.
             if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
+                instead = f"name its column with --columns {source}=NAME"
+                if source not in INPUTS:
+                    instead = (
+                        "say which of question, choices and context it is, such as "
+                        f"inputs={{{name!r}: 'question'}}"
+                    )
                 raise UserError(
-                    f"{self._name} needs {name!r}, which {which}: add it to the data, or say which "
-                    f"of question, choices and context it is, such as inputs={{{name!r}: "
-                    "'question'}"
+                    f"{self._name} needs {name!r}, which {which}: add it to the data, or {instead}"
                 )
         taken = {self.inputs.get(name, name) for name in self.fields}
         if "context" not in taken and any(question.context for question in questions):

@@ -7,7 +7,7 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .asked import Kind
 from .choices import read_choice
@@ -20,6 +20,7 @@ __all__ = [
     "AnswerScore",
     "Gold",
     "answer_key",
+    "comparable",
     "em_f1",
     "gold_text",
     "golds_of",
@@ -312,6 +313,32 @@ def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
         return answer_key(a, kind) == answer_key(b, kind)
     except ValueError:
         return False
+
+
+def comparable(gold: Gold | None, answer: Any, kind: Kind) -> tuple[Gold | None, Any]:
+    """The gold answer and another, such that equal ones are equal texts: numbers as plain
+    decimals, yes and no in the words of the gold answer. Of several accepted ones the list.
+    """
+    golds = list(golds_of(gold))
+    if kind == "number":
+        golds = [read_answer(text, kind) or text for text in golds]
+    elif kind == "boolean" and golds and isinstance(answer, str):
+        answer = _in_words_of(golds[0], answer)
+    if len(golds) > 1:
+        return golds, answer
+    return next(iter(golds), None), answer
+
+
+def _in_words_of(gold: str, answer: str) -> str:
+    """A truth value in the words and capitals of another."""
+    said = read_boolean(answer)
+    if said is None:
+        return answer
+    pair = ("true", "false") if gold.casefold() in ("true", "false") else ("yes", "no")
+    word = pair[0] if said else pair[1]
+    if gold.isupper():
+        return word.upper()
+    return word.capitalize() if gold[:1].isupper() else word
 
 
 def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:

@@ -20,7 +20,7 @@ from ..base.errors import UserError, did_you_mean, said_by
 from ..base.keyed import without
 from ..base.registry import Registry
 from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
-from .answers import golds_of
+from .answers import comparable, golds_of
 from .grading import (
     ACCURACY,
     GRADERS,
@@ -223,7 +223,8 @@ class Metric:
         example = Question(question, **more_fields)
         fields = dict(prediction.items())
         # the list or object that the program returned
-        fields["answer"] = fields.pop("answer_typed", fields["answer"])
+        answer = fields.pop("answer_typed", fields["answer"])
+        example["answer"], fields["answer"] = comparable(question.gold, answer, question.kind)
         context = question.context
         found = {"context": [context] if isinstance(context, str) else context or []}
         prediction = dspy.Prediction({**found, "response": fields["answer"], **fields})
@@ -254,8 +255,10 @@ def metric_of(metric: Any) -> Metric:
     spec = METRICS.spec(metric)
     if spec is None or spec.rest:
         names = [*METRICS.names(), JUDGE, "regex:PATTERN"]
+        name, colon, _ = metric.partition(":")
+        source = " or module" if colon else ""
         raise UserError(
-            f"there is no metric {metric!r}{did_you_mean(metric, names)}: take "
+            f"there is no metric{source} {name!r}{did_you_mean(name, names)}: take "
             f"{', '.join(names)}, or name your own as module:function"
         )
     named: Metric = spec.thing

@@ -16,7 +16,7 @@ from ..base.settings import settings
 from ..base.wording import counted
 from ..data.load import DataError, DataReading, understand
 from ..data.places import list_datasets
-from ..data.questions import check_contexts, stands_at
+from ..data.questions import asked_again, check_contexts, stands_at
 from ..lms.weights import get_weights, known_name, list_weights
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs
@@ -116,6 +116,7 @@ def described(reading: DataReading) -> dict[str, object]:
     """Describe the questions of a file: their kinds, answers and faults."""
     questions = reading.questions
     options = Counter(len(question.choices) for question in questions if question.choices)
+    again, differ = asked_again(questions)
     answers = Counter(str(question.answer) for question in questions if question.answer is not None)
     return {
         "name": reading.name,
@@ -125,6 +126,8 @@ def described(reading: DataReading) -> dict[str, object]:
         "answers": dict(answers.most_common()),
         "unlabelled": sum(question.answer is None for question in questions),
         "made_ids": reading.made_ids,
+        "asked_again": again,
+        "with_another_answer": differ,
         "read": reading.guesses.removeprefix("read ") or None,
         "sample": next((question.to_row() for question in questions), None),
         "faults": reading.faults,
@@ -144,6 +147,9 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
         lines["answers"] = ", ".join(answers)
     if len(answers) > MOST_SHOWN:
         lines["answers"] = f"{len(answers)} different ones"
+    if description["asked_again"]:
+        again, differ = description["asked_again"], description["with_another_answer"]
+        lines["asked again"] = f"{counted(again, 'question')} ({differ} with another answer)"
     if description["read"]:
         lines["read"] = description["read"]
     if sample := description["sample"]:

@@ -13,13 +13,13 @@ from ..base.request import naming
 ALIASES = {
     "id": "qid question_id example_id uid _id idx index uuid guid row_id item_id",
     "question": "query prompt problem question_text sent sentence question_stem stem input "
-    "instruction goal statement claim q text user_input turns ctx",
+    "instruction goal statement claim q text user_input turns ctx conclusion hypothesis squestion",
     "choices": "options choice answer_choices answer_options possible_answers candidates "
     "alternatives endings",
     "answer": "label gold target correct ground_truth ground_truths expected reference answers "
-    "answers_spans ans cop output ideal final_decision __expected",
-    "context": "passage paragraph paragraphs article support document contexts retrieved_contexts "
-    "premise premises body narrative dialogue flores_passage ctx",
+    "answers_spans ans cop output ideal final_decision lsolutions __expected",
+    "context": "passage passages paragraph paragraphs article support document contexts "
+    "retrieved_contexts premise premises body narrative story theory dialogue flores_passage ctx",
     "kind": "",
     "meta": "metadata",
 }
@@ -30,7 +30,7 @@ ColumnNames = Mapping[str, str | Sequence[str]]
 
 _GOLD = re.compile(
     r"(?:correct|right|gold|golden|true|expected|reference|target|final|best)"
-    r"(?:answer|option|choice|label|response|output)s?"
+    r"(?:answer|ans|option|choice|label|response|output)s?"
     r"(?:index|idx|id|number|num|position|pos|key|letter|text)?"
     r"|(?:correct|gold|answer|label)"
     r"(?:index|idx|id|number|num|position|pos|key|letter|text|option|choice)"
@@ -58,10 +58,10 @@ _PLACES = {word: str(place) for place, words in enumerate(_ORDINALS, 1) for word
 
 
 def squeezed(name: str) -> str:
-    """A name without case, blanks, dots, dashes, underscores and what it says aside:
-    `Answer 2 (optional)` is `answer2`.
+    """A name without case, blanks, dots, dashes, underscores, marks of a form and what it says
+    aside: `Answer 2 (optional)` is `answer2`, and `Answer:*` is `answer`.
     """
-    return re.sub(r"[\s_.-]+", "", (_ASIDE.sub("", name) or name).casefold())
+    return re.sub(r"[\s_.:*-]+", "", (_ASIDE.sub("", name) or name).casefold())
 
 
 def numbered(name: str) -> str:
@@ -80,7 +80,7 @@ _NAMES = {field: set(map(squeezed, names.split())) for field, names in ALIASES.i
 
 _OBJECTS = (
     "input inputs output outputs expected expectations reference referenceoutputs item data "
-    "example vars doc row fields messages conversations rewardmodel"
+    "example vars doc row fields qa messages conversations rewardmodel"
 )
 CONTAINERS = frozenset(_OBJECTS.split())
 """Objects that hold the fields of a row (LangSmith, MLflow, Braintrust, OpenAI, verl)."""
@@ -92,7 +92,7 @@ def columns_of(field: str, names: Iterable[str]) -> list[str]:
     """
     words = {name: _word(name) for name in names}
     called = [name for name, word in words.items() if word == field]
-    others = [name for name, word in words.items() if word in _NAMES[field]]
+    others = [name for name, word in words.items() if word in _NAMES[field] - {field}]
     if field == "answer":
         others += [name for name, word in words.items() if _GOLD.fullmatch(word)]
     return called + others

@@ -14,8 +14,8 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
-from .aliases import numbered, squeezed
-from .cells import OF_CLASSES, as_list
+from .aliases import numbered
+from .cells import as_list
 
 READINGS = ("label", "text", "from0", "from1")
 """Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
@@ -26,6 +26,7 @@ _MEANINGS = {
     "from0": "its place counted from 0",
     "from1": "its place counted from 1",
 }
+_CLASS = re.compile(r"\d{1,3}")
 _NUMBER = re.compile(r"-?\d+(?:\.0)?")
 _LABELLED = re.compile(
     r"(?:(?:option|choice|answer)[\s_:-]*)?[(\[]?\s*([a-z]|\d{1,2})\s*(?:[)\].:]+\s*(.*)|$)",
@@ -56,6 +57,9 @@ class AnswerReader:
         self._apart: set[frozenset[str]] = set()  # pairs of readings that differ on some number
         self._short: set[str] = set()  # answers without options, while all of them are letters
         self._capitals = True  # … and whether they are written like labels
+        self.of_classes = False  # whether the column is called as those of classes are
+        self._seen = 0  # answers without options
+        self._classes = True  # … and whether all may be numbers of classes
         self.own_labels = False  # whether options come with labels
         self._twofold = ""  # an answer that is the label of one option and the text of another
 
@@ -93,7 +97,10 @@ class AnswerReader:
         bare = text.strip("().")
         self._short.add(bare.casefold())
         self._capitals &= text.isupper() or text != bare
-        return not any(self._short <= words for words in (_LETTERS, _DIGITS, *_PAIRS))
+        self._seen += 1
+        self._classes &= self.of_classes and bool(_CLASS.fullmatch(text))
+        short = any(self._short <= words for words in (_LETTERS, _DIGITS, *_PAIRS))
+        return not (short or self._classes)
 
     def decide(self, column: str) -> None:
         """Choose the remaining reading. Raises UserError if two different ones remain."""
@@ -123,12 +130,13 @@ class AnswerReader:
                     '(in Python columns={"choices": "FIRST,SECOND"})'
                 )
             self.note = f"index from {self.reading[-1]}"
+        few = 2 * len(self._short) <= self._seen  # classes return, numbers hardly do
         if self._short in _PAIRS:
             self._truths = True
             # False sorts first, and with it the word for yes.
             yes, no = sorted(self._short, key=lambda word: _TRUTHS[word] in ("no", "false"))
             self.note = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
-        elif self._short and self._short <= _DIGITS and squeezed(column) in OF_CLASSES:
+        elif self._short and self._classes and (few or self._short <= _DIGITS):
             raise UserError(
                 f"the answers in {column!r} are numbers of classes without names; write the names "
                 "in their place, or say --kind number if the numbers are what is asked for"

@@ -12,7 +12,10 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from enum import Enum
 from typing import Any
+
+from pydantic import BaseModel
 
 from ...modules.base.errors import UserError, are_all
 from ...modules.base.keyed import without_none
@@ -26,7 +29,6 @@ _HOLDS_TEXT = re.compile(
     r"\s*(?:\{\s*(?:[\"']|\})|\[\s*(?:(?:[-+.\d]+|true|false|none|null)\s*,\s*)*(?:[\"']|\]))", re.I
 )
 _HOLDS_NESTED = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
-_ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
 _BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
 _HOLD_ANSWERS = ("text", "spans", "value", "number", "answer", "label")
 _IN_DOLLARS = re.compile(r"\$\$?([^$]+)\$\$?")
@@ -55,6 +57,8 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
+    if isinstance(value, set | frozenset | Enum | BaseModel):  # in examples of DSPy
+        return plain_value(_unwrapped(value), column, padded=padded)
     if isinstance(value, datetime) and value.time() == time():
         value = value.date()  # a day in Excel and pandas
     if isinstance(value, date | time):
@@ -67,6 +71,15 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
         f"a value of type {type(value).__name__} in {column!r} cannot be used; leave that column "
         "out"
     )
+
+
+def _unwrapped(value: Any) -> Any:
+    """What a set, a member of an enum or a pydantic model holds."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    return sorted(value, key=str)  # a set has an order of its own in each process
 
 
 def parsed_cell(value: Any, field: str) -> Any:
@@ -105,11 +118,14 @@ def _with_commas(printed: str) -> str:
     """A list or object as Python prints it, with NumPy's arrays as lists: `['0' '30']` has no
     commas, and Python would join the two texts.
     """
-    printed = _ARRAY.sub(r"\1", printed)
     words: list[str] = []
-    after_text = False
+    after_text = of_type = False
     for token in tokenize.generate_tokens(io.StringIO(printed.strip()).readline):
-        if token.type in _BLANKS:
+        if token.string == "dtype":
+            words.pop()  # the comma before it
+        of_type = token.string == "dtype" or (of_type and token.string != ")")
+        # Without its name, an array is a list in parentheses.
+        if of_type or token.string == "array" or token.type in _BLANKS:
             continue
         is_text = token.type == tokenize.STRING
         if is_text and after_text:
@@ -227,19 +243,25 @@ def without_labels(choices: dict[str, Any]) -> dict[str, Any]:
     return texts
 
 
+_PASSAGE_TEXTS = (
+    *("contexts", "paragraph_text", "passage_text", "text", "content", "passage"),
+    *("page_content", "body", "chunk", "snippet"),
+)
+
+
 def passages_in(context: Any) -> Any:
-    """The passages of HotpotQA (titles and sentences) and PubMedQA (`contexts`) as a list; anything
-    else as it is.
+    """The passages of HotpotQA (titles and sentences), PubMedQA (`contexts`) and MS MARCO
+    (`passage_text`) as a list; anything else as it is.
     """
     if isinstance(context, Mapping) and {"title", "sentences"} <= set(context):
         context = list(zip(context["title"], context["sentences"], strict=False))
-    if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
-        context = context["contexts"]
+    if isinstance(context, Mapping) and (held := _passage_text(context)) is not None:
+        context = held if isinstance(held, list) else [context]
     if isinstance(context, list) and context and are_all(context, Mapping):
         texts = list(map(_passage_text, context))
         if all(texts):
             titles = [part.get("title") for part in context]
-            context = [(title, [text]) for title, text in zip(titles, texts, strict=True)]
+            context = list(zip(titles, map(as_list, texts), strict=True))
     if not isinstance(context, list) or not context or not all(map(_is_titled, context)):
         return context
     passages: list[str] = []
@@ -252,9 +274,11 @@ def passages_in(context: Any) -> Any:
 
 
 def _passage_text(passage: Mapping[str, Any]) -> Any:
-    for name in ("paragraph_text", "text", "content", "passage"):
-        if isinstance(passage.get(name), str):
-            return passage[name]
+    """The text, or the list of texts, in an object; None where there is none."""
+    for name in _PASSAGE_TEXTS:
+        held = passage.get(name)
+        if isinstance(held, str) or (isinstance(held, list) and are_all(held, str)):
+            return held
     return None
 
 
@@ -265,6 +289,8 @@ def _is_titled(passage: Any) -> bool:
 
 OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-1.0", "-")
 """Columns of class labels, and what stands in one for a row without a label (GLUE, SNLI)."""
+_NOTHING = (None, "", "No Answer Present.")
+"""Members of a list of accepted answers that are none, the last of MS MARCO."""
 
 
 def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
@@ -290,7 +316,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
                 f"the answers in {column!r} are lists inside a list, which cannot be compared; "
                 "give one list of all texts that are right"
             )
-        accepted = list(dict.fromkeys(_bare(text) for text in texts if text not in (None, "")))
+        accepted = list(dict.fromkeys(_bare(text) for text in texts if text not in _NOTHING))
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
         return next(iter(accepted), None), rest, words
@@ -325,15 +351,20 @@ def _held(answer: Any, column: str) -> Any:
     filled = {key: held for key, held in answer.items() if _is_filled(held)}
     held = next((filled[key] for key in _HOLD_ANSWERS if key in filled), None)
     if held is None and filled:
-        likely = {"answer": f"{column}.{next(iter(filled))}"}
-        raise UserError(
-            f"the answer in {column!r} is an object with {', '.join(filled)}; say which of them it "
-            f"is {naming_all(likely)}"
-        )
+        raise not_opened("answer", column, filled)
     aliases = answer.get("aliases")
     if isinstance(held, str) and isinstance(aliases, list):
         return [held, *aliases]
     return held
+
+
+def not_opened(field: str, column: str, held: Mapping[str, Any]) -> UserError:
+    """What says that an object in a column is not opened, and how to name what it holds."""
+    likely = {field: f"{column}.{next(iter(held), 'NAME')}"}
+    return UserError(
+        f"the {field} in {column!r} is an object with {', '.join(held)}; say which of them it is "
+        f"{naming_all(likely)}"
+    )
 
 
 def _is_filled(held: Any) -> bool:

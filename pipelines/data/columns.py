@@ -13,7 +13,7 @@ from ...modules.base.errors import UserError, are_all, closest
 from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.request import naming, naming_all
 from ..base.wording import counted
-from .aliases import LIKE_OPTIONS, column_of, columns_of, option_columns
+from .aliases import LIKE_OPTIONS, column_of, columns_of, option_columns, squeezed
 from .answers import (
     READINGS,
     UNANSWERABLE,
@@ -23,8 +23,10 @@ from .answers import (
     same_gold,
 )
 from .cells import (
+    OF_CLASSES,
     answer_in,
     as_list,
+    not_opened,
     opened_cell,
     options_in,
     parsed_cell,
@@ -37,6 +39,9 @@ from .tables import TableRow
 
 _IMAGE = re.compile(r"data:image/|<image(?: ?\d+)?>")
 _MAY_BE_CHOICE = (None, "choice")
+_SEVERAL = ("questions", "qas")
+_LONG_NAME = 8
+"""Words of a column's name above which it is rather a question."""
 _ERRORS = ("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!")
 
 
@@ -203,15 +208,30 @@ class Columns:
                 f"{naming('choices')}, or drop one"
             )
         if "question" not in sources:
-            raise UserError(
-                f"no question; the columns are {', '.join(names) or 'none'}, so add one named "
-                f"'question' or say which {naming('question')}"
-            )
+            raise self._without_question(names)
         self._answer_column = sources.get("answer", "answer")
+        self._answers.of_classes = squeezed(self._answer_column) in OF_CLASSES
         if "answer" in self._columns:
             return _Plan(sources, options, [])
         others = _left(names, [*sources.values(), *options])
         return _Plan(sources, options, columns_of("answer", others))
+
+    def _without_question(self, names: Sequence[str]) -> UserError:
+        for name in names:
+            if squeezed(name) in _SEVERAL:
+                return UserError(
+                    f"{name!r} holds several questions in one row: write a row for each question "
+                    "(with what was said before it in its context, if they are a conversation)"
+                )
+            if self._cells and (name.endswith("?") or len(name.split()) > _LONG_NAME):
+                return UserError(
+                    f"the columns have no names, since the first line seems to be a row "
+                    f"({name[:40]!r}): put a line such as question,A,B,C,D,answer above it"
+                )
+        return UserError(
+            f"no question; the columns are {', '.join(names) or 'none'}, so add one named "
+            f"'question' or say which {naming('question')}"
+        )
 
     def _named(self, names: Sequence[str]) -> _Plan:
         """The plan that `columns` states. Raises UserError for all columns that are not there."""
@@ -262,6 +282,14 @@ class Columns:
             text = written.get(plan.sources.get(field, ""))
             if isinstance(text, str) and not _is_text(fields[field], field):
                 fields[field] = plain_value(text, field, padded=False)
+        held = fields["context"]
+        if isinstance(held, Mapping):
+            raise not_opened("context", plan.sources["context"], held)
+        if held and isinstance(held, list) and are_all(held, Mapping):
+            raise UserError(
+                f"the passages in {plan.sources['context']!r} are objects with "
+                f"{', '.join(held[0])}: call the text of each `text`"
+            )
         if plan.options:
             texts = dict[str, Any]()
             for option, label in plan.options.items():
@@ -288,10 +316,16 @@ class Columns:
         fields["answer"] = answer
         for rival in plan.rivals:
             value, *_ = answer_in(cells[rival], rival, padded=self._cells)
+            if fields["answer"] is None and value is not None and not isinstance(value, bool):
+                fields["answer"] = value  # as in MGSM, where only the worked examples have both
+                self._opened[f"`{rival}` as answer where `{column}` is empty"] += 1
             _check_rival(rival, value, column, fields)
         own_kind = fields.get("kind")
         if own_kind is not None and own_kind not in KINDS and not closest(str(own_kind), KINDS):
             left[plan.sources["kind"]] = fields.pop("kind")  # a column of the user's own
+        if isinstance(fields.get("id"), Mapping | list):  # as SuperGLUE numbers its passages
+            left[plan.sources["id"]] = fields.pop("id")
+            self._guesses.pop("id", None)
         own_meta = fields.get("meta")
         if own_meta is not None and not isinstance(own_meta, Mapping):
             left[plan.sources["meta"]] = fields.pop("meta")

@@ -25,6 +25,7 @@ from ...modules.reading.question import (
     from_row,
     settle_kinds,
 )
+from ..base.wording import counted
 from . import tables
 from .aliases import ColumnNames
 from .catalogue import DatasetSpec
@@ -39,13 +40,15 @@ _SOLUTIONS = ("answer_raw", "solution", "rationale", "lecture")
 """What known data sets say of the way to the answer; it does not travel with a question."""
 
 _LOOK_AHEAD = 10_000
-_LIKE_NUMBER = re.compile(r"[-+−–]?[$€£¥]?\s?\d[\d.,'’\s]*(?:[$€£¥%])?")
+_LIKE_NUMBER = re.compile(r"[-+−–]?[$€£¥]?\s?\d[\d.,'’\s]*(?:[$€£¥%])?(?:\s?\(?[^\W\d]{1,12}\)?)?")
+_EMPTY = ("nan", "none", "null", "n/a", "<na>")
+"""What programs write into cells that are empty."""
 _LONG = 10
 """Words of a gold answer that is a sentence."""
 _WORD, _SENTENCE = re.compile(r"[^\W\d_]{2,}"), 4
 """Words of a column's text from which on it may be what a question is about."""
 _OF_THE_END = re.compile(
-    r"answer|explan|rational|reason|solution|proof|feedback|comment|note|source|fact|cot|respon"
+    r"answer|meta|explan|rational|reason|solution|proof|feedback|comment|note|source|fact|cot|respon"
     r"|output|predict|gold|correct|title|url|link|lecture|decompos|step|formatted|evidence|test",
     re.I,
 )
@@ -257,13 +260,20 @@ def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]
     """Warnings where gold answers may be numbers, or several in one text, and are read as a text
     each.
     """
-    golds = [str(question.answer) for question in questions if question.kind == "span"]
+    answers = [question.answer for question in questions if question.kind == "span"]
+    golds = list(filter(None, answers))
     if kind is not None or not golds:
         return
     if all(map(_LIKE_NUMBER.fullmatch, golds)):
         yield (
             f"answers such as `{golds[0]}` as texts (numbers written as 1,250.5 are compared by "
             "their value)"
+        )
+    empty = [gold for gold in golds if gold.strip().casefold() in _EMPTY]
+    if empty:
+        yield (
+            f"`{empty[0]}` as the answer in {counted(len(empty), 'row')} (if it stands for none, "
+            "leave the cell empty)"
         )
     for mark in "|;":
         if 2 * sum(mark in gold for gold in golds) > len(golds):
@@ -277,14 +287,17 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
     texts: dict[str, list[str]] = {}
     for question in questions:
         for name, text in question.meta.items():
+            if isinstance(text, Mapping):
+                text = list(text.values())
             if isinstance(text, list):  # of passages
                 text = " ".join(map(str, text))
             if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
                 texts.setdefault(name, []).append(text)
-    enough = len(questions) / 2
+    # Several questions may be about one passage, but not all.
+    enough = max(min(2, len(questions)), len(questions) / 20)
     found: list[str] = []
     for name, held in texts.items():
-        if len(set(held)) > enough and not _OF_THE_END.search(name):
+        if len(set(held)) >= enough and not _OF_THE_END.search(name):
             found.append(name)
     if found:
         columns = ", ".join(f"`{name}`" for name in found)

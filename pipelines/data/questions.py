@@ -106,6 +106,14 @@ def _tells(text: str, question: Question) -> bool:
     return False
 
 
+def right_text(question: Question) -> str:
+    """The gold answer as text, that of the option for a choice, to tell two of them apart."""
+    gold = question.gold
+    if question.choices is not None and question.answer is not None:
+        gold = question.choices[question.answer]
+    return _normalised(str(gold))
+
+
 def origin_of(questions: Any) -> str | None:
     """The name or file that all of these questions were loaded from; None where that is not known,
     or they come from several.
@@ -224,6 +232,17 @@ def apart(
     if not parts:
         return kept, None
     return kept, f"{' and '.join(parts)}: each is asked once"
+
+
+def asked_again(questions: Sequence[Question]) -> tuple[int, int]:
+    """How many questions are asked before in the list, and how many of them with another answer."""
+    first: dict[Hashable, Question] = {}
+    again = differ = 0
+    for question, key in zip(questions, _told_apart(questions), strict=True):
+        before = first.setdefault(key, question)
+        again += before is not question
+        differ += right_text(before) != right_text(question)
+    return again, differ
 
 
 def held_apart(

@@ -34,7 +34,7 @@ _CHECKED = re.compile(
 """Assertions of promptfoo without a text: `is-json`, `cost(0.01)`, `similar(0.8): …`."""
 _LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:][ \t]+(\S.*?)[ \t]*$", re.M)
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
-_PLACE = re.compile(r"\d{1,2}|[A-Z]")
+_PLACE = re.compile(r"\d{1,2}|[A-Za-z]")
 
 
 class Shapes:

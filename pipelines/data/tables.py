@@ -13,13 +13,14 @@ import re
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ...modules.base.errors import UserError, from_extra
+from ...modules.base.errors import UserError, are_all, from_extra
 from ...modules.base.files import opened, read_regular
 from ..base.wording import counted
 from .aliases import CONTAINERS, columns_of, squeezed
@@ -58,6 +59,7 @@ WANTED = (
     f"(text also as .gz, .bz2 or .zst), a folder of tasks (TASK/{TASK}), or one that "
     "datasets.save_to_disk wrote"
 )
+_POINTER = b"version https://git-lfs.github.com/"
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
 _AFTER_RETURN = re.compile(r"(?<=\r)(?!\n)")
@@ -84,6 +86,12 @@ def read(path: Path, split: str | None = None) -> TableSource:
         return TableSource(name, _tasks(path))
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)
+    with suppress(OSError), opened(path) as file:  # what cannot be opened is named later
+        if file.read(len(_POINTER)) == _POINTER:
+            raise UserError(
+                f"{path} is a pointer of Git LFS in place of the file: run git lfs pull, or "
+                "download the file itself"
+            )
     if suffix in _EXCEL:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix in _YAML:
@@ -149,6 +157,9 @@ def read_held(
         return TableSource(called, _dataset(source, Unpacked(called, packed)), cells=True)
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
+    for way in ("to_dicts", "to_pylist"):  # of polars and pyarrow
+        if hasattr(source, way):
+            return TableSource(called, _members(getattr(source, way)()), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
         what = "None" if source is None else f"a {kind}"
         raise UserError(
@@ -558,6 +569,11 @@ def _turned(whole: dict[str, Any]) -> Any:
     """The rows of a document that holds a list or an object for each column, as pandas writes
     them, or an object for each id; any other document as it is.
     """
+    names: Any = whole.get("columns")
+    rows: Any = whole.get("data")
+    is_split = isinstance(names, list) and isinstance(rows, list) and are_all(rows, list)
+    if is_split and {len(names)} == set(map(len, rows)):  # as pandas splits a table
+        return [dict(zip(names, row, strict=True)) for row in rows]
     columns = list(whole.values())
     if len(columns) > 1 and all(isinstance(column, dict) for column in columns):
         if not columns_of("question", whole) and all(map(_asks, columns)):
@@ -617,6 +633,10 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
     lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
     if len(lists) > 1:  # such as what describes the columns, beside the rows
         lists = [name for name in lists if _asks(whole[name][0])]
+    if alone and len(lists) > 1:
+        raise UserError(
+            f"several lists of questions ({', '.join(lists)}): write each to a file of its own"
+        )
     if len(lists) != 1:
         return ""
     first = whole[lists[0]][0]

@@ -106,7 +106,10 @@ def check_names(protocol: Protocol, parameters: Mapping[str, object]) -> None:
             and parameter.default is inspect.Parameter.empty
             and not parameters.get(key)
         ):
-            raise UserError(f"{protocol.name} needs {key}: write for example {protocol.example}")
+            instead = f"write for example {protocol.example}"
+            if protocol.example == protocol.name:
+                instead = f"give it by --set {key}=VALUE, or name an instance"
+            raise UserError(f"{protocol.name} needs {key}: {instead}")
 
 
 def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:

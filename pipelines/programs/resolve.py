@@ -67,7 +67,7 @@ def program_of(
         _import_named(sets or {})
         return with_own_lm(saved_program(path, sets=sets, make_lm=make_lm), path, make_lm)
     if not named and path.suffix == ".py":
-        raise UserError(f"{text} is code: name the program in it, such as {path.stem}:NAME")
+        raise UserError(f"{text} is code: name the program in it, such as {text}:NAME")
     if not named and (path.suffix.casefold() in SUFFIXES or path.is_file()):
         return _build(text, read_program(path), sets or {}, make_lm, text, untrained)
     return _build(text, {"program": text}, sets or {}, make_lm, None, untrained)

@@ -33,7 +33,7 @@ def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
     if pickles:
         raise UserError(
             f"{folder} holds a pickle ({pickles[0]}), which could run anything: "
-            "save the program with program.save('folder/')"
+            "save the prompts of a dspy.Module as .json, and name the module that loads them"
         )
     path = folder / file
     if not os.path.lexists(path):

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ from folkmoot.pipelines.reporting.dialogues import shown
 HOLDS = {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B"}
 DRAINS = {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A"}
 PLAIN: list[dict[str, Any]] = [{**HOLDS, "topic": "kitchen"}, {**DRAINS, "topic": None}]
+
+
+class Color(Enum):
+    RED = "red"
 
 
 def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -111,6 +116,8 @@ def test_numbers_fit_all_rows(rows: list[tuple[Any, Any]], answers: list[str] | 
             "be in choices or in A, B",
         ),
         (text("question,A,B,answer", "Which?,,,no"), "line 2: no option in A, B"),
+        (text("Which is red?,blood,grass,A", "Which is green?,a,b,B"), "put a line such as"),
+        (text("version https://git-lfs.github.com/spec/v1", "size 9"), "run git lfs pull"),
     ],
 )
 def test_no_column_like_options_is_left_out(content: bytes, says: str, tmp_path: Path) -> None:
@@ -130,6 +137,7 @@ def held() -> dict[str, Any]:
         "stream": io.StringIO(lines(*rows).decode()),
         "bytes": io.BytesIO(json.dumps(rows).encode()),
         "questions": load(rows),
+        "arrow": pa.Table.from_pylist(nested),
     }
 
 
@@ -167,6 +175,12 @@ def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
 )
 def test_what_is_no_questions(given: Any, says: str) -> None:
     assert says in refusal(given)
+
+
+def test_sets_and_members_of_enums_are_what_they_hold() -> None:
+    told = dspy.Example(question=FISH, label=Color.RED, gold_titles={"b", "a"})  # as in HotPotQA
+    [question] = load([told.with_inputs("question")])
+    assert (question.answer, question.meta["gold_titles"]) == ("red", ["a", "b"])
 
 
 def test_ids_are_made_of_the_content_alone(tmp_path: Path) -> None:
@@ -307,6 +321,7 @@ def test_check_shows_what_was_understood(tmp_path: Path) -> None:
     assert code == 0
     assert "questions: 3 (3 choice)" in out
     assert "answers: B 2, A 1" in out
+    assert "asked again: 1 question (0 with another answer)" in out
     assert "read: `prompt` as question, `options` as choices, `gold` as answer" in out
     assert f"first row: {SOUP} | A: a sieve | B: a flask | answer: B" in out
     found = json.loads(check(str(path), "--json")[1])

@@ -125,6 +125,8 @@ READ = (
     Read("kahoot", [{"Question - max 120 characters": Q, "Answer 1 - max 75 characters": "x",
          "Answer 2 - max 75 characters": "y", "Correct answer(s)": "2"}], "choice", "y",
          ["x", "y"]),
+    Read("a form", [{"Question *": Q, "Option A:": "x", "Option B:": "y", "Answer:": "B"}],
+         "choice", "y", ["x", "y"]),
     Read("blooket", [{"Question": Q, "Correct Answer": "r", "Incorrect Answer 1": "x",
          "Incorrect Answer 2 (Optional)": "y"}], "choice", "r", ["r", "x", "y"]),
     Read("ordinals", [{"question": Q, "first answer": "x", "second answer": "y", "answer": n}
@@ -238,11 +240,40 @@ READ = (
     Read("marks of direction", asked("\u200eBonn\u200f"), "span", "Bonn"),
     Read("passages in an object", asked("Rome", context={"contexts": ["It is Rome."]}), "span",
          "Rome"),
+    Read("langchain", asked("Rome", contexts=[{"page_content": "It is Rome.", "metadata": {}}]),
+         "span", "Rome", says="`contexts` as context"),
     Read("a passage that looks like an object", asked("Rome", context='{"price": 3}'), "span",
          "Rome"),
     Read("a question that looks like a list", [{"question": '["b", "a"]', "answer": "x y"}], "span",
          "x y", question='["b", "a"]'),
     Read("an interval", asked("[0, 1)", "(2, 3]"), "span", "[0, 1)"),
+    Read("ms marco", [{"query": Q, "answers": ["Rome"], "passages": {"is_selected": [1],
+         "passage_text": ["It is Rome."], "url": ["u"]}}], "span", "Rome",
+         says="`passages` as context"),
+    Read("mgsm", [{"question": Q, "answer": None, "answer_number": 18}], "number", "18",
+         says="`answer_number` as answer where `answer` is empty"),
+    Read("multiarith", [{"sQuestion": Q, "lSolutions": ["3"]}], "number", "3", question=Q),
+    Read("final_ans", [{"question": Q, "final_ans": "39"}], "number", "39"),
+    Read("logiqa", [{"question": Q, "answers": ["x", "y"], "label": letter} for letter in "ba"],
+         "choice", "y", ["x", "y"]),
+    Read("folio", [{"premises": "It rains.", "conclusion": Q, "label": word}
+         for word in ("True", "False", "Uncertain")], "choice", "True",
+         ["True", "False", "Uncertain"], Q, "`premises` as context"),
+    Read("anli", [{"premise": "It rains.", "hypothesis": Q, "label": "neutral"}], "span", "neutral",
+         question=Q),
+    Read("superglue", [{"query": Q, "idx": {"passage": 0, "query": 1}, "answers": ["Rome"]}],
+         "span", "Rome"),
+    Read("finqa", [{"qa": {"question": Q, "answer": "380"}}], "number", "380", question=Q),
+    Read("narrativeqa", [{"question": Q, "answer": "Ada", "document": {"text": "Ada did."}}],
+         "span", "Ada", says="`document` as context"),
+    Read("units", asked("12 km", "3 (dollars)"), "span", "12 km", says="answers such as `12 km`"),
+    Read("words for empty cells", asked("nan", "Rome"), "span", "nan", says="leave the cell empty"),
+    Read("a passage of several questions", [row | {"weather": f"It rained all day in {town}."}
+         for row, town in zip(asked(*["Rome"] * 4), ("Ulm", "Ulm", "Ulm", "Bonn"), strict=True)],
+         "span", "Rome", says="--columns context=weather"),
+    Read("an object that is not shown", [{"question": Q, "answer": "Rome",
+         "search_results": {"search_context": ["It is Rome, they say."]}}], "span", "Rome",
+         says="--columns context=search_results"),
 )  # fmt: skip
 
 
@@ -274,6 +305,7 @@ HELD = (
     {name: {"0": cell, "1": cell} for name, cell in ROW.items()},  # pandas.DataFrame.to_json
     {name: [cell] for name, cell in ROW.items()},
     {"q1": ROW, "q2": ROW},
+    {"columns": list(ROW), "index": [0], "data": [list(ROW.values())]},
 )
 
 
@@ -283,6 +315,7 @@ HELD = (
         (".json", {"version": "2", "data": [NESTED, NESTED | {"title": "U"}]}),  # SQuAD
         (".jsonl", NESTED),
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
+        (".jsonl", {"id": "1", "story": "Ada wrote.", "qas": [{"question": Q, "answer": "Ada"}]}),
         (
             ".json",
             [
@@ -344,6 +377,7 @@ CELLS = (
     ("[None, 'Rome', '']", "Rome"),
     ("{}", None),
     ("[1, 2]", "[1, 2]"),
+    ("['No Answer Present.']", None),
 )  # fmt: skip
 
 
@@ -358,6 +392,10 @@ def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_bytes(text("question,choices,answer", f"{Q},\"['0' '30'\n '45']\",30"))
     assert load(path)[0].choices == {"A": "0", "B": "30", "C": "45"}
+    inner = "array([array(['It is Rome.'], dtype=object)],\n dtype=object)"  # in HotpotQA
+    passages = f"{{'title': array(['T'], dtype='<U1'), 'sentences': {inner}}}"
+    path.write_bytes(text("question,answer,context", f'{Q},Rome,"{passages}"'))
+    assert load(path)[0].context == ["T: It is Rome."]
 
 
 def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
@@ -422,6 +460,14 @@ REFUSED = (
       for who in ("user", "assistant") * 2]}], "earlier replies"),
     ("chat with an example", [{"input": [{"role": "system", "name": "example_assistant",
       "content": "2"}, {"role": "user", "content": "x"}], "ideal": "x"}], "earlier replies"),
+    ("race", [{"article": "x", "questions": ["a?", "b?"], "answers": ["A", "B"]}],
+     "write a row for each question"),
+    ("splits", [{"train": [ROW], "test": [ROW]}], "write each to a file of its own"),
+    ("natural questions", asked("x", document={"title": "T", "html": "h"}),
+     "--columns context=document.title"),
+    ("passages without a text", asked("x", context=[{"a": "b"}]), "call the text of each `text`"),
+    ("many classes", [{"text": f"{Q} {n}", "label": n % 12} for n in range(60)],
+     "classes without names"),
     ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),
 )  # fmt: skip
 

@@ -83,6 +83,27 @@ def test_named_metrics(scripted: Any, name: str, right: dict[str, Any]) -> None:
         assert row["correct"] == (wanted if name != "f1" else None)
 
 
+@pytest.mark.parametrize(
+    ("gold", "returned", "right"),
+    [
+        (True, True, True),
+        ("FALSE", "no.", True),
+        ("Yes", False, False),
+        ("1,250", 1250.0, True),
+        (["x", "y"], "y", True),
+        (["x", "y"], "z", False),
+    ],
+)
+def test_answers_that_are_equal_are_equal_texts(gold: Any, returned: Any, right: bool) -> None:
+    def same(example: Any, prediction: Any, trace: Any = None) -> bool:
+        golds = example.answer if isinstance(example.answer, list) else [example.answer]
+        return prediction.answer in golds
+
+    told = [dspy.Example(question="Is it?", answer=gold).with_inputs("question")]
+    found = fm.evaluate(lambda question: returned, told, metric=same, tracking=False)
+    assert found.rows[0]["correct"] is right
+
+
 def test_open_questions_need_a_metric_before_the_first_call(run: Any, scripted: Any) -> None:
     for metric in (None, "accuracy"):
         with pytest.raises(fm.UserError, match=r"question '1' is open.*give a metric"):

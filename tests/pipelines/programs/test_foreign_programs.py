@@ -104,8 +104,8 @@ def test_fields_reach_a_signature_by_name(server, signature, inputs, shown):
 
 def test_a_field_that_no_question_has_is_refused_before_a_call(server: ScriptedServer) -> None:
     lm = plain(server)
-    for name in ("hint", "context", "gold"):
-        with pytest.raises(fm.UserError, match=rf"needs '{name}', which no question has.*inputs="):
+    for name, way in (("hint", "inputs="), ("context", "--columns context="), ("gold", "inputs=")):
+        with pytest.raises(fm.UserError, match=rf"needs '{name}', which no question has.*{way}"):
             run(dspy.Predict(f"question, {name} -> answer"), lm=lm)
     with pytest.raises(fm.UserError, match="needs 'gold', which no question"):
         run(dspy.Predict("question, gold -> answer"), lm=lm, inputs={"gold": "answer"})
@@ -616,6 +616,9 @@ def test_own_modules_are_members_of_an_ensemble_that_loads_back(server, tmp_path
     monkeypatch.chdir(tmp_path)
     (tmp_path / "herown.py").write_text(MODULE.replace("query", "question"))
     own = program_of("herown.py:Rag")  # as users name a file
+    assert program_of("./herown.py:Rag").own_name == own.own_name
+    with pytest.raises(fm.UserError, match="cannot be imported from here: run"):
+        program_of(f"{__file__}:Rag")
     assert own.describe()["spec"] == "herown:Rag"
     panel = fm.Ensemble(["simple", own.module])
     assert run(panel, lm=plain(server)).rows[0]["answer"] is not None
