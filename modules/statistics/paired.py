@@ -91,11 +91,12 @@ def minimum_detectable_difference(
     if not 0 < discordant <= 1:
         raise ValueError(f"discordant must lie above 0 and up to 1, not {discordant}")
     z_alpha, z_power = quantile(1 - alpha / 2), quantile(power)
-    below_root = n + z_power**2 - z_alpha**2
-    if below_root < 0:
+    # Even d = s = 1 is then too small.
+    if n < z_alpha**2:
         return 1.0
     # Squared, the equation is quadratic in d / sqrt(s); this is its root of the right sign.
-    ratio = (z_alpha * math.sqrt(n) + z_power * math.sqrt(below_root)) / (n + z_power**2)
+    root = math.sqrt(n + z_power**2 - z_alpha**2)
+    ratio = (z_alpha * math.sqrt(n) + z_power * root) / (n + z_power**2)
     difference = ratio * math.sqrt(discordant)
     # No difference exceeds its discordant share: s is then d itself.
     if difference > discordant:

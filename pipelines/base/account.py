@@ -223,9 +223,9 @@ class Account:
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
-                f"budget {budget} cannot be enforced: {self.uncounted} did not report the tokens "
-                "of a call, or contradicted itself; finished work is kept: limit calls or time "
-                "instead"
+                f"budget {self.whole or budget} cannot be enforced: {self.uncounted} did not "
+                "report the tokens of a call, or contradicted itself; finished work is kept: limit "
+                "calls or time instead"
             )
         used = None
         if budget.calls is not None and spent.calls >= budget.calls:

@@ -45,7 +45,7 @@ from ..tracking.context import ABOVE, to_show
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
 from .card import COMPILE, PROGRAM, PROMPTS
-from .outcome import COMPILED, Compilation, compared, summed, verdict_on
+from .outcome import COMPILED, GIVEN, Compilation, compared, summed, verdict_on
 from .plan import MOST_ROUNDS, CompilationPlan, answers_alike, plan_compilation
 from .record import CANDIDATES, PROPOSALS, Lines, Proposals, logged, prompts_page
 
@@ -460,20 +460,21 @@ class Attempt:
         answered = 0
         if self.before is not None:
             answered = self.before.summary.counts.rows
-        gain, loss, verdict = verdict_on(
+        insists = self.plan.request.keep == COMPILED
+        gain, back, verdict = verdict_on(
             pair,
             kept,
             len(self.plan.validation),
             tried=tried,
             answered=answered,
             stopped=self.stopped is not None,
+            insists=insists,
             failed=self._failed(),
         )
-        # What is shown to be worse is not handed over unless the user insists.
-        kept = kept or (loss and self.plan.request.keep != COMPILED)
-        program, winner = compiled, "compiled"
+        kept = kept or (back and not insists)
+        program, winner = compiled, COMPILED
         if kept:
-            program, winner = _open_copy(first.program), "given"
+            program, winner = _open_copy(first.program), GIVEN
         preset, paid = self.plan.request.preset, self.books.paid
         result = Compilation(
             folder=self.folder,
@@ -512,7 +513,7 @@ class Attempt:
         write_json(self.folder / "prompts.json", prompts)
         save_with_lm(program, self.folder / PROGRAM, self.plan.lm, self.plan.train)
         shutil.rmtree(self.folder / COMPILED, ignore_errors=True)  # of another outcome
-        if loss:
+        if back:
             save_with_lm(compiled, self.folder / COMPILED, self.plan.lm, self.plan.train)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
         self.under_way.end(to_show(show, result))

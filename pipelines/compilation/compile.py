@@ -21,7 +21,7 @@ from ..tracking.context import to_show
 from ..tracking.run import disk_errors, is_sent, running, send_rest
 from .attempt import Attempt, compiling_line
 from .card import COMPILE, PROGRAM
-from .outcome import Compilation, compilation_in
+from .outcome import COMPILED, GIVEN, Compilation, compilation_in
 from .plan import CompilationPlan, plan_compilation
 from .request import CompileRequest
 
@@ -78,6 +78,10 @@ def _finished(plan: CompilationPlan) -> Program | None:
         return None
     compilation = compilation_in(plan.out)
     if compilation is None or not only_shows(compilation.to_dict(), plan.request.budget):
+        return None
+    # --keep may now ask for the other one of the two programs in the folder.
+    wanted = COMPILED if plan.request.keep == COMPILED else GIVEN
+    if (plan.out / COMPILED).is_dir() and compilation.winner != wanted:
         return None
     if isinstance(plan.program, Foreign):
         program: Program = plan.program.deepcopy()

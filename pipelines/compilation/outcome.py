@@ -22,8 +22,10 @@ from ..evaluation.earlier import Evaluation
 from ..plots.evaluation import score_plot
 from .card import COMPILE, PROGRAM
 
-COMPILED = "compiled"
-"""The folder of the compiled program where the given one is handed over."""
+GIVEN, COMPILED = "given", "compiled"
+"""The programs of which one is handed over; COMPILED is also the folder of that program where
+there is no gain to hand it over for.
+"""
 
 
 class SelectionScores(TypedDict):
@@ -97,11 +99,11 @@ class Compilation(ShownResult):
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each, and where the result is."""
-        lines, kept = {"verdict": self.verdict}, self.winner == "given"
+        lines, kept = {"verdict": self.verdict}, self.winner == GIVEN
         if quiet:
             return lines
         held_out = {"before": self.before}
-        if not kept:
+        if self.after != self.before:  # where the given program is the best, both are one
             held_out["after"] = self.after
         for phase, judged in held_out.items():
             if judged is not None:
@@ -166,29 +168,33 @@ def verdict_on(
     tried: int,
     answered: int,
     stopped: bool,
+    insists: bool,
     failed: str = "",
 ) -> tuple[bool | None, bool, str]:
-    """Whether there is a gain beyond chance (None: not known), whether there is a loss, and what to
-    do, in a sentence.
+    """Whether there is a gain beyond chance (None: not known), whether the given program is handed
+    back unless the user `insists`, since there is a loss or no result, and what to do, in a
+    sentence.
 
     `tried` is how many candidates besides the given program have a score, `answered` how many of
     the `held_out` questions have an answer of the given program. `failed` says that too many of its
     questions failed.
     """
     # Not known, until something is shown.
-    gain = loss = None
+    gain, back = None, False
     shown: Any = pair
     if kept:
         # Where nothing was tried, nothing is known: that is no "no gain".
         if not failed and (tried or not stopped):
             gain = False
-    elif pair is not None and not pair.cause:
+    elif pair is not None and pair.cause:
+        back = True
+    elif pair is not None:
         outcome = pair.outcome
         if pair.f1 is not None and pair.metric == ACCURACY:
             shown, outcome = pair.f1, pair.f1_outcome
-        gain, loss = outcome == A, outcome == B
-    words = (pair, shown, gain, loss, held_out, tried, answered, stopped, failed)
-    return gain, bool(loss), say("nothing_compiled" if kept else "compiled", *words)
+        gain, back = outcome == A, outcome == B
+    words = (pair, shown, gain, back, insists, held_out, tried, answered, stopped, failed)
+    return gain, back, say("nothing_compiled" if kept else "compiled", *words)
 
 
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:

@@ -106,7 +106,7 @@ class CompileRequest(Columned, Judged, LMs, Running):
         Option(
             metavar="best|compiled",
             help="What is handed over: best is the compiled program unless it is shown to be worse "
-            "than the given one; compiled is that in any case.",
+            "than the given one, or too many answers cannot be read; compiled is that in any case.",
         ),
     ] = "best"
     tracking: Annotated[bool, tracked()] = True

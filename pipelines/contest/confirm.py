@@ -65,6 +65,8 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
     pair = next((each for each in comparison.against if each.a == winner), None)
     if pair is None:
         return ""
+    if pair.cause:
+        return f"no result on {counted(pair.n, 'unseen question')}, since {pair.cause}"
     scores = Scores.of(first.metric, Scale(0.0, 1.0, first.is_rate))
     gap, low, high = map(scores.gap, (pair.difference, *pair.interval))
     own, other = scores.value(second.score.value), scores.value(first.score.value)

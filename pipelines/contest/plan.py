@@ -225,14 +225,17 @@ class ContestPlan(PlanOfSteps):
             expected += f", at most {self.budget}"
         # In whole points, as it is a rule of thumb.
         scores, smallest = self.scores(), round(smallest_differences(len(self.race))[1], 2)
+        shown = f"can show differences from about {scores.size(smallest)} {scores.unit} up"
+        if smallest >= 1:
+            shown = "so few questions can show no difference"
         programs = counted(len(self.field), "program")
         if any(each.fair for each in self.field):
             # Where the dearest costs too little for three samples, that is one prompt again.
             programs = f"up to {programs}"
         lines = [
-            f"{programs} on {counted(questions, 'question')} from {self.source}{apart}, {lms}",
-            f"{expected}; shows about {scores.size(smallest)} {scores.unit} or more; up "
-            f"to {scores.size(self.margin)} do not matter",
+            f"{programs} on {counted(questions, 'question')} from {self.source}{apart}, with {lms}",
+            f"{expected}; {shown}; up to {scores.size(self.margin)} {scores.unit} do not matter "
+            "(--margin)",
         ]
         for each in self.field:
             # Who sits where matters where LMs differ in what they know and cost.

@@ -138,7 +138,8 @@ class Race:
         return min((len(lane.answers) for lane in self.asked), default=0)
 
     def _all_answered(self, question: Question) -> bool:
-        return all(question.id in lane.answers for lane in self.asked)
+        # Where all have left, nobody has answered.
+        return bool(self.asked) and all(question.id in lane.answers for lane in self.asked)
 
     @property
     def task_prices(self) -> str:
@@ -412,15 +413,16 @@ class Race:
 
     def _withdraw(self) -> None:
         """Conclude nothing, so far, of programs of whose questions too many failed or could not be
-        read. One that is past help, because so many failed of all that are planned, leaves.
+        read. One that is past help, because they are too many of all that are planned, leaves.
         """
         seen, planned = self.questions[: self.seen], self.planned or len(self.questions)
         for place, lane in enumerate(self.watched):
             failed, unread = lane.failed(seen), lane.unread(seen)
             self.watching.doubted.discard(place)
-            if too_many_failed(max(failed, unread), len(seen)):
+            lost = max(failed, unread)
+            if too_many_failed(lost, len(seen)):
                 self.watching.doubted.add(place)
-            if self.seen >= FEWEST and not lane.out and too_many_failed(failed, planned):
+            if self.seen >= FEWEST and not lane.out and too_many_failed(lost, planned):
                 self._leave_out(place)
 
     def _leave_out(self, place: int) -> None:
@@ -431,6 +433,8 @@ class Race:
         # Failures are no evidence about the program: they neither beat it nor spare it.
         if not too_many_failed(failed, len(seen)):
             lane.out = f"not compared: {lane.unread(seen)} of {asked} could not be read"
+            if lane.entrant.reference:
+                self.ended = "decided"  # there is nothing to be concluded from more questions
             return
         lane.out = f"not compared: {failed} of {asked} failed"
         if lane.entrant.reference:

@@ -81,6 +81,7 @@ class AnswerSheet:
     prices: bool = False
     progress: Callable[[Progress], None] = lambda _: None
     stopped: str | None = None  # by a budget
+    over: BudgetSpent | None = None  # what that budget said
     spent: str | Budget | None = None  # the budget that stopped it
     paused: bool = False  # since an endpoint or an account failed
     left: bool = False  # as a program of a contest
@@ -194,6 +195,7 @@ class AnswerSheet:
                 await self.answer(ask)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped, self.spent = str(problem), self.plan.request.budget
+                self.over = problem
             if self.stopped:
                 return
 

@@ -16,6 +16,7 @@ from ...modules.environment.tools import FunctionEnvironment
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
+from ..lms.prices import known_model
 from .own import own_program
 
 MakeLM = Callable[..., Any]
@@ -124,6 +125,11 @@ def no_protocol(spec: str) -> UserError:
     """The error for a spec that names no program."""
     names, (name, colon, _) = written(), spec.partition(":")
     source = "module" if colon else "file"
+    if known_model(spec) or spec.startswith("local/"):
+        return UserError(
+            f"{spec} is an LM, and a program is missing: name one, such as single:simple, and give "
+            f"--lm {spec}"
+        )
     return UserError(
         f"there is no program or {source} {name!r}{did_you_mean(name, names)}: the programs are "
         f"{', '.join(names)}, or name module:Program, a YAML file or a folder"

@@ -301,7 +301,7 @@ class Job:
             return None
         held = self.budget.part(self.share) if self.share < 1 else self.budget
         # For its check alone: the account that counts is the one that sees all workers.
-        open_account(held, engines_of(self.space, self.lm), totals(self.folder))
+        open_account(self.budget, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, whole=self.budget, folder=self.folder, _began=self.began)
 
     def opened(self) -> tuple[optuna.Study, Crew]:

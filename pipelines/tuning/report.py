@@ -22,6 +22,9 @@ from .worker import scores_of
 
 SCORED = ("complete", "told", "pruned")
 NOTED = ("home", "told_by", "same_as", "failed", "training")
+UNITS = {"cost": "price", "tokens": "tokens"}
+"""Objectives in which effects are priced, and the word for each; else calls are."""
+
 MOST_EFFECTS = 4
 """Lines of effects on a screen, but for those that are confounded."""
 
@@ -82,7 +85,7 @@ def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]
     for entry in table:
         if entry.state in SCORED and entry.scores and entry.setting is not None:
             # Calls are counted in any case, price and tokens only as objectives.
-            unit = next(filter(entry.scores.__contains__, ("cost", "tokens", "calls")))
+            unit = next(filter(entry.scores.__contains__, (*UNITS, "calls")))
             scores = scores_of(trials[entry.trial])
             tried.append(Tried(entry.setting, scores, entry.value(unit)))
             most = max([most, *map(abs, _known(scores))])  # a metric of the user's may exceed 1
@@ -105,7 +108,8 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     words = f"{change}: {signed_interval(*ends, is_rate=is_rate, points=True)}"
     if effect.cost_ratio is None:
         return words
-    return f"{words}, {effect.cost_ratio:.2g} times the price"
+    what = next(filter(report.objectives.__contains__, UNITS), "calls")
+    return f"{words}, {effect.cost_ratio:.2g} times the {UNITS.get(what, what)}"
 
 
 def effect_lines(report: StudyReport) -> list[str]:
@@ -119,7 +123,7 @@ def effect_lines(report: StudyReport) -> list[str]:
         largest.setdefault(effect.choice, effect)
     lines = [effect_words(effect, report) for effect in [*largest.values()][:MOST_EFFECTS]]
     if len(measured) > len(lines):
-        lines.append(f"{len(measured) - len(lines):,} more in study.effects")
+        lines.append(f"{len(measured) - len(lines):,} more under `effects` in study.json")
     for effect in found:
         # A choice with one measured value is not confounded, whatever its others are.
         if effect.choice not in largest:

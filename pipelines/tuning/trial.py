@@ -23,7 +23,7 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.structure.points import Setting, draw_setting, grid_settings, key_of
-from ..base.budget import BudgetSpent, Unanswered
+from ..base.budget import Unanswered
 from ..base.run_files import RunSettings, books_of
 from ..base.wording import common_error, counted
 from ..evaluation.plan import EvaluationPlan
@@ -264,8 +264,8 @@ class Scorer:
                 held.enter_context(open_books(records=records))
                 with sheet.asking():
                     sheet.ask()
-                if sheet.stopped:
-                    raise BudgetSpent(sheet.stopped)
+                if sheet.over is not None:
+                    raise sheet.over
                 sheet.doubts.end()
             rows = {row.id: row for row in sheet.rows}
         return [rows[question.id] for question in asked]

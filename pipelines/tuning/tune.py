@@ -23,7 +23,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...modules.statistics.effects import Effect
 from ...modules.statistics.statistics import Difference
-from ..base.budget import BudgetSpent, Unanswered, only_shows
+from ..base.budget import BudgetSpent, BudgetUnheld, Unanswered, only_shows
 from ..base.display import displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
@@ -34,7 +34,7 @@ from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import B
 from ..data import questions as data
-from ..evaluation.earlier import Evaluation
+from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals
 from ..plots.trials import draw_trials, trials_frame
@@ -122,7 +122,7 @@ class Study(ShownResult):
     @property
     def best(self) -> Program:
         if self.winner is None:
-            raise UserError("the study has no winner: no trial has finished")
+            raise UserError(f"the study has no winner: {self.stopped}")
         return self.winner
 
     @cached_property
@@ -184,8 +184,9 @@ class Study(ShownResult):
         """What each choice changes: a row for each value of a choice against the first one.
 
         `difference` is in scores, paired over the same questions and averaged over what else was
-        tried, with `low` and `high` (95%); `cost_ratio` is how many times the price it has. They
-        are empty where no two settings differ in a choice alone.
+        tried, with `low` and `high` (95%); `cost_ratio` is how many times the calls it takes, or
+        the price or tokens where these are objectives. They are empty where no two settings differ
+        in a choice alone.
         """
         import pandas as pd
 
@@ -266,13 +267,15 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
             watch()
             try:
                 _search(job, request.workers, watch)
-            except StudyStopped:
+            except (StudyStopped, BudgetUnheld):
                 raise
             except BudgetSpent:
                 if _why_unjudged(job, study, entries(study, job.objectives), validation) is None:
                     raise
                 # What is kept back pays for no validation: it is the search's.
                 _search(replace(job, share=1.0), request.workers, watch)
+        except BudgetUnheld as over:
+            stopped = str(over)
         except BudgetSpent as over:
             stopped, short = str(over), True
         except EndpointDown as down:
@@ -328,6 +331,13 @@ def _finished(plan: StudyPlan) -> Study | None:
         return None
     if not stored.empty:
         stored.winner = saved_program(folder / WINNER)
+    if judged := stored.report.validation:
+        chosen = stored.winner
+        if judged.outcome == B:
+            chosen = saved_program(folder / FOUND)
+        stored.validation = _judged(folder, "winner", plan.validation, chosen)
+        if not judged.same:
+            stored.default = _judged(folder, "default", plan.validation)
     stored.run_id = written.get("mlflow_run_id")
     # Without its database there is still all that is shown.
     stored._opened = lambda: replace(job, folder=folder).opened()[0]
@@ -540,6 +550,21 @@ def _validation_folder(
     if differs:
         return place.with_name(f"{name}-{digest_name(mine)[:8]}")
     return place
+
+
+def _judged(
+    folder: Path, name: str, validation: Sequence[Question], program: Program | None = None
+) -> Evaluation | None:
+    """The evaluation of a finished study's winner or default; None where its folder is gone."""
+    wanted: dict[str, Any] = {"data_fingerprint": data.fingerprint(validation)}
+    # A study has one default, but other winners may have been judged before.
+    if program is not None:
+        wanted |= hashes(program)
+    for place in sorted((folder / VALIDATION).glob(f"{name}*")):
+        described = read_object(place / MANIFEST) or {}
+        if wanted.items() <= described.items():
+            return earlier(place)
+    return None
 
 
 def _held_out(settings: StudySettings) -> RunSettings:

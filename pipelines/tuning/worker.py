@@ -243,8 +243,8 @@ class StudyWorker:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
                     price = "give the LM's --price, or " if name == "cost" else ""
                     raise UserError(
-                        f"the {name} of the calls is not known: {price}take another objective, "
-                        "such as calls"
+                        f"the objective {name} is not known here: {price}take another one, such "
+                        "as calls"
                     )
             # Nothing is concluded from a setting of which too many questions failed.
             last = number == planned[-1]
@@ -270,7 +270,7 @@ class StudyWorker:
         values = {name: own.mean(name) for name in objectives}
         for name, value in values.items():
             if not math.isfinite(value):
-                trial.set_user_attr("failed", f"the {name} of some calls is not known")
+                trial.set_user_attr("failed", f"the objective {name} is not known of some calls")
                 raise _FailedTrialError
         _note(trial, own)
         trial.set_user_attr("tells", len(others))

@@ -107,24 +107,36 @@ def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any, nam
     assert "no gain" in found.compilation.verdict
 
 
-@pytest.mark.nightly
-def test_a_loss_on_held_out_questions_is_said(scripted: Any) -> None:
+@pytest.mark.parametrize(
+    ("gain", "said"), [at_night(False, "a loss: "), (None, "9 of 9 answers of compiled were empty")]
+)
+def test_a_loss_on_held_out_questions_is_said(scripted, tmp_path, gain, said):
+    """What is shown to be worse, or has no result, is handed over to those alone who insist."""
+
     def reply(body: dict[str, Any]) -> str:
         if is_proposal(body):
             return proposing(body, KEY)
         last = body["messages"][-1]["content"]
+        if gain is None and KEY in last and "has t" not in last:
+            return "I cannot help with that."
         return answering(body, ("has t" in last) == (KEY in last))
 
     scripted.reply = reply
-    found = compiled(scripted.url, optimizer="copro")
+    options = {"optimizer": "copro", "out": tmp_path / "out"}
+    found = compiled(scripted.url, **options)
     result = found.compilation
-    assert result.winner == "given", "what is shown to be worse is not handed over"
+    assert (result.winner, result.gain) == ("given", gain)
     assert KEY not in str(found.dump_state())
-    assert result.gain is False
-    assert result.verdict.startswith("a loss")
-    insisted = compiled(scripted.url, optimizer="copro", keep="compiled")
+    assert result.verdict.startswith(said)
+    assert result.verdict.endswith("is handed over (--keep compiled insists)")
+    insisted = compiled(scripted.url, **options, keep="compiled")
     assert insisted.compilation.winner == "compiled"
+    assert insisted.compilation.verdict.endswith(
+        "; the compiled program is handed over all the same"
+    )
+    assert insisted.compilation.calls_made == result.calls_made
     assert KEY in str(insisted.dump_state())
+    assert compiled(scripted.url, **options).compilation.verdict == result.verdict
     assert result.comparison["difference"] == -1.0
     assert len(result.comparison["only_b"]) == 9
 

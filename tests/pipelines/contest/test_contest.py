@@ -134,10 +134,10 @@ def numbered(body: Any) -> str:
     return number_in(text_of(body))
 
 
-def unreadable() -> Any:
-    """One in ten answers to prompts with a tag cannot be read."""
+def unreadable(every: int = 10, of_tagged: bool = True) -> Any:
+    """One in so many answers to prompts with a tag, or to those without, cannot be read."""
     lm = planted_lm(ASKED)
-    return altered(lm, lambda body: tagged(body) and int(numbered(body)) % 10 == 0)
+    return altered(lm, lambda body: tagged(body) == of_tagged and not int(numbered(body)) % every)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,7 @@ def unreadable() -> Any:
         # Above 5% of answers that cannot be read, there is no verdict, for or against.
         (solo("crew", 95), unreadable(), "undecided", "left: one prompt"),
         (solo("crew", 10), unreadable(), "undecided", "left: one prompt"),
+        (solo("crew", 90), unreadable(3, False), "undecided", "of 30 answers of one prompt could"),
         (team("crew", 95), planted_lm(ASKED, plain=5), "better", "and than one prompt, 3 times"),
     ],
 )
@@ -155,6 +156,8 @@ def test_the_outcome_is_about_the_program_to_take(program, lm, outcome, said):
     contest = hold({"mine": program}, lm=lm)
     assert contest.outcome == outcome
     assert said.replace("wise", "mine") in contest.reason
+    # One of whose answers too many cannot be read is not paid for to the end.
+    assert len(contest.runs["mine"].rows) < len(ASKED)
 
 
 def test_one_unread_answer_may_be_all_the_difference() -> None:
@@ -376,8 +379,15 @@ def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) ->
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("share", "improve"), [(10, None), (70, 0.3)])
-def test_unseen_questions_are_decisive(share: int, improve: float | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("share", "improve", "taken"),
+    [
+        (10, None, "one prompt for now: "),
+        (70, 0.3, "one prompt for now: "),
+        ("no", None, "crew: no result on 60 unseen questions, since 60 of 60 answers of crew were"),
+    ],
+)
+def test_unseen_questions_are_decisive(share, improve, taken, tmp_path):
     """The reference got the loser's figures, and `--improve` said "better" beside it."""
     asked = questions(300)
     lm = planted_lm(asked)
@@ -390,12 +400,14 @@ def test_unseen_questions_are_decisive(share: int, improve: float | None, tmp_pa
         if numbered(body) not in unseen:
             return str(reply(body))
         text = json.dumps(body).replace("is right in 85%", f"is right in {share}%")
+        if "right in no%" in text:
+            return "it depends"
         return str(other(json.loads(text)))
 
     lm.endpoint.reply = answered
     contest = hold(field, asked, lm=lm, out=tmp_path, improve=improve, budget="5 USD")
-    assert (contest.outcome, contest.winner_name) == ("undecided", "one prompt")
-    assert contest.sentences[0].startswith("Take one prompt for now: ")
+    assert contest.sentences[0].startswith(f"Take {taken}")
+    assert (contest.outcome == "undecided") == ("for now" in taken)
     assert f"{share}%" not in contest.sentences[0]
 
 
@@ -646,7 +658,7 @@ def test_scores_of_ones_own_are_written_in_their_own_scale(tmp_path: Path) -> No
     assert reference.split()[2] == f"{contest.places[0].right:.3g}"
     assert re.search(r"Better: mine is better than one prompt \(\+\d\.\d+ in helpful, \+", said)
     plan = plan_contest(ContestRequest(ASKED, lm=planted_lm(ASKED), metric=metric))
-    assert plan.lines()[1].endswith("in helpful or more; up to 0.5 do not matter")
+    assert plan.lines()[1].endswith(" up; up to 0.5 in helpful do not matter (--margin)")
     assert "helpful" in fm.report(tmp_path).path.read_text()
 
 

@@ -44,6 +44,7 @@ def test_short_specs(spec: str, same: Any) -> None:
     [
         ("", {}, "no program or file ''.*deliberation"),
         ("singel:cot", {}, "did you mean 'single'.*ensemble"),
+        ("openai/gpt-4o-mini", {}, "is an LM, and a program is missing"),
         ("single:CoT", {}, "no strategy 'CoT'.*did you mean 'cot'"),
         ("ensemble", {}, "ensemble needs members.*ensemble:simple,cot:majority"),
         ("deliberation:intuitive:strongest=critic", {}, "'critic' does not take part"),

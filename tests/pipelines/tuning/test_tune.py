@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import dspy
 import pytest
+from completions import completion
 from optuna.distributions import IntDistribution
 from tuned import (
     critic_first,
@@ -38,6 +39,10 @@ ROUNDS = {
 def tuned(scripted: Any, space: Any, out: Path | None = None, **options: Any) -> Any:
     given = {"lm": lm_at(scripted.url), "trials": 4, "tracking": False, "out": out}
     return fm.tune(space, questions(0, 20), questions(20, 30), **{**given, **options})
+
+
+def judged(study: Any) -> list[tuple[Path, float]]:
+    return [(run.folder, run.accuracy) for run in (study.validation, study.default)]
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +187,7 @@ def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Pat
     again = study_at(scripted.url, tmp_path / "out", trials=5)
     assert len(scripted.requests) == made
     assert again.report == first.report
+    assert judged(again) == judged(first)
     with pytest.raises(OtherRun, match="its seed differs"):
         study_at(scripted.url, tmp_path / "out", trials=5, seed=1)
     more = study_at(scripted.url, tmp_path / "out", trials=7)
@@ -275,6 +281,14 @@ def test_a_winner_shown_to_be_worse_is_not_handed_over(scripted: Any, tmp_path: 
     named = [program.strategy for program in (found, handed_over, study.best)]
     assert named == ["cot", "simple", "simple"]
     assert KIND.card(tmp_path / "out").scores[0].value == study.default.accuracy == 1.0
+    assert judged(tuned(scripted, space, tmp_path / "out")) == judged(study)
+
+
+def test_a_budget_that_cannot_be_held_pauses_it(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (200, {}, completion('{"answer": "A"}', usage=None))
+    study = tuned(scripted, "single:cot", tmp_path / "out", trials=2, budget="100k tokens")
+    assert (study.paused, len(scripted.requests)) == (True, 1)
+    assert study.stopped.startswith("budget 100000 tokens cannot be enforced: openai/")
 
 
 def test_a_study_in_which_all_failed_tries_again(scripted: Any, tmp_path: Path) -> None:
