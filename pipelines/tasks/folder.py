@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TypeVar
 
 from ...modules.base.calls import ASKER, asking
+from ...modules.base.files import CACHES
 from ...modules.base.keyed import only
 from ...modules.reading.grading import MetricError
 from ..base.cards import kinds_in
@@ -34,9 +35,6 @@ NOTHING = "(nothing changed)"
 """The answer of a program that left its folder as it was."""
 
 GIT = ".git"
-CACHES = frozenset((GIT, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
-"""Folders that are no part of what a program left."""
-
 MOST_DIFF = 20_000_000
 MOST_KEPT = 200_000
 """The most bytes of a diff, and those that a row keeps."""
