@@ -195,7 +195,7 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_
         ({"budget": "5"}, "cannot be read"),
         (
             {"budget": "5 USD", "lm": "openai/unpriced"},
-            r"compile single:cot: the price of openai/unpriced is unknown.*\(options are keys of the",
+            r"compile single:cot: the price of openai/unpriced is unknown.*\(options are keys of",
         ),
         ({"api_base": True}, "api_base is True: give text in quotes, or a list of it"),
         ({"lm_set": [None]}, r"lm_set is \[None\]: give text in quotes, or a list of it"),
