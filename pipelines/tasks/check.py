@@ -42,7 +42,7 @@ MOST_LINE = 500  # characters
 NOT_FOUND = (126, 127)
 """Exit codes of a command that could not be run."""
 
-_RUNNERS = re.compile(r"(?:(?:^|[\s/])(?:pytest|py\.test)|\s-m unittest)(?=\s|$)")
+_RUNNERS = re.compile(r"(?:(?:^|[\s/]|\s-m)(?:pytest|py\.test)|\s-m ?unittest)(?=\s|$)")
 """Commands that say how many tests they ran; not a folder of such a name."""
 _RAN = re.compile(r"\b\d+ (?:passed|skipped|xfailed|xpassed)\b|\[100%\]|^OK\b")
 """What they say once tests have passed."""
@@ -251,7 +251,7 @@ async def _run(
     silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, lines))
     right = code == 0 and done and not silent
     if code == 0 and not right:
-        lines.append("the answer ended the check before it was done")
+        lines.append("the check did not come to its end, as where an answer ends its process")
     fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
     said = None
     # what a check that was stopped has printed last is no verdict

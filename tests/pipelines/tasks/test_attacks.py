@@ -209,7 +209,7 @@ def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.Mon
     assert row["check"]["seconds"] < 30
 
 
-ENDED = "the answer ended the check before it was done"
+ENDED = "the check did not come to its end, as where an answer ends its process"
 LEAVES = "import os\ndef add(a, b):\n    os.{}\n    return a - b\n"
 UNITTEST = f"{BARE} -m unittest -v test_add.py"
 CASE = "import unittest\nclass Case(unittest.TestCase):\n    def test(self): test()\n"
@@ -234,6 +234,7 @@ def added(files: dict[str, list[str]]) -> str:
         (f"{PYTEST} -v -s", LEAVES.format("_exit(0)"), ENDED),
         (f"sh -c '{PYTEST} -v -s'", LEAVES.format("_exit(0)"), ENDED),
         (UNITTEST, LEAVES.format("_exit(0)"), ENDED),
+        (UNITTEST.replace("-m ", "-m"), LEAVES.format("_exit(0)"), ENDED),
         (TESTED, LEAVES.format("_exit(0)"), ENDED),
         (TESTED, LEAVES.format("execv('/bin/true', ['true'])"), ENDED),
         (TESTED, "print('{\"score\": 1}', flush=True)\nimport os\nos._exit(1)", '{"score": 1}'),
