@@ -139,6 +139,10 @@ def cut_torn_line(file: Path | int) -> None:
         cut_torn_line(written.fileno())
 
 
+CACHES = frozenset((".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
+"""Folders that are no part of a task, nor of what a program left."""
+
+
 def check_inside(path: str, where: str) -> None:
     """Raise UserError for a path of a file that leads out of its folder, or into a repository, and
     for a name that no file system takes.

@@ -628,8 +628,9 @@ def _field_names(thing: Any) -> list[str]:
 
 
 def _passed_on(returned: Any) -> Any:
-    """The text in an LM's reply that a program passes on as it came: a completion, a response, a
-    message or code. All else is returned unchanged.
+    """The text in what an LM or a framework replied and a program passes on as it came: a
+    completion, a response, a message, the result of a crew, or code. All else is returned
+    unchanged.
     """
     if isinstance(returned, dspy.Code):
         return returned.code
@@ -640,9 +641,17 @@ def _passed_on(returned: Any) -> Any:
     message, choices = returned, held(returned, "choices")
     if choices and isinstance(choices, list):
         message = held(choices[0], "message")
-    for text in (held(returned, "output_text"), held(message, "content")):
-        if isinstance(text, str):
-            return text
+    content = message if isinstance(message, list) else held(message, "content")
+    if isinstance(content, list):  # Anthropic's, or LangChain's: thoughts may stand beside texts
+        texts = [held(block, "text") for block in content if held(block, "type") == "text"]
+        content = "".join(filter(None, texts)) or None
+    # The last three: of the OpenAI Agents SDK, CrewAI and pydantic-ai.
+    others = [held(returned, name) for name in ("output_text", "final_output", "raw", "output")]
+    for found in (content, *others):
+        if isinstance(found, str):
+            return found
+        if _field_names(found):  # an output with a type of its own
+            return getattr(found, "answer", found)
     return returned
 
 

@@ -276,7 +276,8 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     other = next((question.id for question in questions if question.kind != "task"), None)
     if other is not None and metric.name == CHECK:
         raise UserError(
-            f"question {other!r} is no task, and only tasks have a check: drop --check (check=…)"
+            f"question {other!r} is no task, and only tasks have a check: leave out its answer and "
+            "give it tests, an object of paths and texts, or drop --check (check=…)"
         )
     if "open" in first and metric.default:
         raise UserError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -19,6 +20,9 @@ _NUMBERS: dict[type, tuple[Any, str]] = {
     bool: (bool, "true or false"),
 }
 """The types of options that are no text, what a file may hold for them, and that in words."""
+
+_NO_TEXT = (bool, date, list, dict)
+"""What YAML may hold where an option wants text."""
 
 _MOST = 2**63 - 1
 
@@ -64,6 +68,19 @@ class CommandOption(NamedTuple):
         if not fits:
             several = "a list of " if get_origin(self.type) is list else ""
             raise UserError(f"{where} is {value!r}: give {several}{self.wanted}")
+
+    def several(self, where: str, value: Any) -> Any:
+        """The values of an option that may be repeated, as text where they are numbers. Raises
+        UserError for what can be none of them.
+        """
+        parts = value if isinstance(value, Mapping | list) else [value]
+        if any(part is None or isinstance(part, _NO_TEXT) for part in parts):
+            raise UserError(f"{where} is {value!r}: give {self.wanted}, or a list of it")
+        if isinstance(value, Mapping):
+            return {str(name): part for name, part in value.items()}
+        if parts is not value:
+            return value
+        return [str(part) if type(part) in (int, float) else part for part in parts]
 
     def placed(self, value: str, home: Path) -> str:
         """A path in a file that lies in the folder `home`, where the option is a path."""
@@ -130,6 +147,8 @@ def options_of_file(
             value = str(value)
         elif isinstance(value, str):
             value = option.placed(value, home)
+        elif value is not None and get_origin(option.type) is list:
+            value = option.several(f"{where}: {name}", value)
         options[name] = value
     return options
 

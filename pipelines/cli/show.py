@@ -68,6 +68,8 @@ def show_dialogue(
         out.print()
     rounds = prediction["rounds"]
     how = "not read" if prediction["answer"] is None else "read from what the program returned"
+    if prediction.get("check"):
+        how = f"checked in {prediction['check']['seconds']:.1f} s"
     if prediction["decided_by"] is not None:
         how = f"decided by {prediction['decided_by']} after {counted(rounds, 'round')}"
     out.print(Text(f"Answer: {answered(prediction['answer'], choices)}", style="bold"))

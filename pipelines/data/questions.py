@@ -183,6 +183,8 @@ def check_labelled(questions: Iterable[Question]) -> None:
         others = [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]
         if others:
             problem += f"; its other columns are {', '.join(others)}"
+        if any(name.startswith("test") for name in others):
+            problem += "; a task needs no answer, but tests, a column of objects of paths and texts"
         raise UserError(problem)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ...modules.base.errors import UserError, are_all, from_extra
-from ...modules.base.files import opened, read_regular
+from ...modules.base.files import CACHES, opened, read_regular
 from ..base.wording import counted
 from .aliases import CONTAINERS, columns_of, squeezed
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
@@ -82,8 +82,10 @@ def read(path: Path, split: str | None = None) -> TableSource:
                 "program(question=…)"
             )
         raise UserError(problem)
+    if (path / TASK).is_file():
+        return TableSource(name, _tasks([path]))
     if path.is_dir() and any(path.glob(f"*/{TASK}")):
-        return TableSource(name, _tasks(path))
+        return TableSource(name, _tasks(sorted(path.iterdir())))
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)
     with suppress(OSError), opened(path) as file:  # what cannot be opened is named later
@@ -110,9 +112,9 @@ def read(path: Path, split: str | None = None) -> TableSource:
     return TableSource(name, _text(path, suffix, packing), cells=suffix in _TEXT)
 
 
-def _tasks(path: Path) -> Iterator[TableRow]:
+def _tasks(places: Iterable[Path]) -> Iterator[TableRow]:
     """A row for each folder of a task: its question, files and tests."""
-    for place in sorted(path.iterdir()):
+    for place in places:
         if not place.is_dir() or place.name[0] == ".":
             continue
         try:
@@ -741,8 +743,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _texts_below(folder: Path) -> dict[str, str]:
-    """The texts of all files below a folder, by path; empty without the folder. Raises UserError
-    for a link, of the folder too, and for a file that is not text.
+    """The texts of all files below a folder but for caches, by path; empty without the folder.
+    Raises UserError for a link, of the folder too, and for a file that is not text.
     """
     if folder.is_symlink():
         raise UserError(f"{folder} is a link to another place: put its files here")
@@ -750,6 +752,8 @@ def _texts_below(folder: Path) -> dict[str, str]:
     for file in sorted(folder.rglob("*")):
         # A link to a folder is refused below and not passed over: its files would be missing.
         if file.is_dir() and not file.is_symlink():
+            continue
+        if CACHES.intersection(file.relative_to(folder).parts):  # such as of a test run by hand
             continue
         try:
             texts[file.relative_to(folder).as_posix()] = read_regular(file, links=False).decode()

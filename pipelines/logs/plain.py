@@ -22,22 +22,25 @@ from .answers import (
     right,
 )
 from .swe_bench import repository_of
+from .terminal_bench import entrant_of
 from .wide import GRADED
 
 NEEDED = ("question_id", "agent", "answer", "correct")
-_OF_TASKS = {
+_OTHERS = {
     "question_id": ("task", "task_id", "instance_id"),
-    "correct": ("resolved", "is_resolved", "solved"),
+    "agent": ("model", "model_name", "model_name_or_path", "model_id"),
+    "correct": ("resolved", "is_resolved", "solved", "passed", "success", "is_correct"),
+    "score": ("reward",),
     "prompt_tokens": ("input_tokens",),
     "completion_tokens": ("output_tokens",),
     "cost": ("cost_usd", "instance_cost"),
     "text": ("failure", "failure_mode", "exit_status"),
 }
-"""What tables of agents that act call the columns."""
+"""What other tables call the columns, those of agents that act above all."""
 
 
-_NAMES = ("question_id", *_OF_TASKS["question_id"])
-_VERDICTS = ("correct", "score", *_OF_TASKS["correct"])
+_NAMES = ("question_id", *_OTHERS["question_id"])
+_VERDICTS = ("correct", "score", *_OTHERS["correct"], *_OTHERS["score"])
 
 
 def has_row_an_answer(first: Mapping[str, object]) -> bool:
@@ -53,15 +56,21 @@ def plain(path: Path) -> Iterator[LogAnswer]:
     row is.
 
     A table of agents that act has `task` and `resolved` in place of `question_id` and `correct`, no
-    answer, and as you like `trial`, `score`, `cost_usd`, `cluster`, `api_calls` and `failure`.
+    answer, and as you like `trial`, `score`, `cost_usd`, `cluster`, `api_calls` and `failure`. One
+    that does not say who answered is of one agent, which is called after the file.
     """
-    for row in _rows(path):
+    alone = dict[str, Any]()
+    for number, row in enumerate(_rows(path)):
         where, cells = f"{path}, {row.where}", row.fields
         if row.fault:
             raise log_fault(where, row.fault)
         acts = _is_of_tasks(cells)
-        if acts:
-            cells = _as_answer(cells)
+        cells = _by_our_names(cells, acts)
+        if number == 0 and "agent" not in cells:
+            alone = {"agent": entrant_of(path)}
+            said = f"no column says who answered, so all rows are of {alone['agent']!r}"
+            yield LogAnswer(str(path), "", "", None, None, read_as=said)
+        cells |= alone
         for name in NEEDED:
             if name not in cells:
                 raise log_fault(
@@ -103,18 +112,20 @@ def plain(path: Path) -> Iterator[LogAnswer]:
 
 def _is_of_tasks(cells: Mapping[str, object]) -> bool:
     """Whether a row is what became of a task, not an answer."""
-    names = ("trial", *_NAMES[1:], *_OF_TASKS["correct"])
+    names = ("trial", *_NAMES[1:], *_VERDICTS[2:])
     return "answer" not in cells and any(name in cells for name in names)
 
 
-def _as_answer(cells: Mapping[str, object]) -> dict[str, Any]:
-    """The row under the names of a table of answers."""
-    named = {"answer": None, **cells}
-    for name, others in _OF_TASKS.items():
+def _by_our_names(cells: Mapping[str, object], acts: bool) -> dict[str, Any]:
+    """The row under the names of a table of answers; what became of a task has none."""
+    named = dict(cells)
+    if acts:
+        named.setdefault("answer", None)
+    for name, others in _OTHERS.items():
         for other in others:
             if name not in named and other in named:
                 named[name] = named[other]
-    if "correct" not in named and "score" in named:
+    if acts and "correct" not in named and "score" in named:
         named["correct"] = number_in(named["score"])
         if named["correct"] not in (0, 1):
             named["correct"] = None

@@ -234,6 +234,11 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
             if step.key != TUNE or len(programs) == 1:
                 raise
             notes.append(f"{step.program} is not tuned: it has no {misfit.parameter}")
+        except UserError as problem:
+            advice = ""
+            if "--" in str(problem):
+                advice = " (options are keys of the file: --api-base is api_base)"
+            raise UserError(f"{step.title}: {problem}{advice}") from None
         else:
             steps.append(step)
             if step.key != CONTEST:

@@ -429,7 +429,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
     if isinstance(values, Mapping):
         values = [f"{model}={_written(amounts)}" for model, amounts in values.items()]
     for value in values or ():
-        model, _, amounts = map(str.strip, value.rpartition("="))
+        model, _, amounts = map(str.strip, str(value).rpartition("="))
         match = _PRICE.fullmatch(amounts)
         if not model or match is None or model in prices:
             raise UserError(

@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,15 +22,15 @@ from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
 from ...modules.base.keyed import without_none
-from ...modules.base.sync import in_thread
+from ...modules.base.sync import in_thread, on_own_loop
 from ...modules.reading.grading import Graded, MetricError, MetricFields
 from ...modules.reading.metrics import Metric, code_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
 from ..base.settings import settings
 from ..base.wording import counted, shortened
-from .folder import Workplace, lay, place_around, put
-from .process import exit_code, last_lines, words_of
+from .folder import Workplace, lay, own_options, place_around, put, put_back
+from .process import MOST_OUTPUT, exit_code, last_lines, words_of
 from .sandbox import BWRAP, HIDES, NONE, Sandbox, Started
 
 CHECK_SECONDS = 120.0
@@ -41,8 +42,15 @@ MOST_LINE = 500  # characters
 NOT_FOUND = (126, 127)
 """Exit codes of a command that could not be run."""
 
-_RUNNERS = re.compile(r"(?:(?:^|[\s/])(?:pytest|py\.test)|\s-m unittest)(?=\s|$)")
+_RUNNERS = re.compile(r"(?:(?:^|[\s/]|\s-m)(?:pytest|py\.test)|\s-m ?unittest)(?=\s|$)")
 """Commands that say how many tests they ran; not a folder of such a name."""
+_RAN = re.compile(r"\b\d+ (?:passed|skipped|xfailed|xpassed)\b|\[100%\]|^OK\b")
+"""What they say once tests have passed."""
+_PYTHON = re.compile(
+    "(?:env\0(?:[^\0]+=[^\0]*\0)*)?(?:[^\0]*/)?python[0-9.]*\0"
+    "(?:(?:-[bBdEIOPqRsSuv]+|-[WX]\0?[^\0]+)\0)*(?=[^-]|-[mc]\0)"
+)
+"""What starts Python, up to what it runs; a 0 ends each word."""
 
 TRIES = 5
 """A run ends when its check has not run on its first so many tasks."""
@@ -109,7 +117,7 @@ class Check(Metric):
         self._runs, self._failures, self._least, self._last = False, 0, 1, ""
         asked = check if callable(check) else self._checked
         super().__init__(asked, CHECK, low=0.0, high=1.0)
-        self._async = True  # `grade` is
+        self._waits, self._async = self._async, True  # `grade` waits for a command, too
 
     def __reduce__(self) -> Any:
         return self.like, (self.command or self.function,)
@@ -145,8 +153,8 @@ class Check(Metric):
         task = (question.files, question.tests, answer, self.answer_file)
         if self.command is None:  # a function of this process
             return await checked_in(place, partial(self._asked, question), *task)
-        names = {*question.files, *question.tests}
-        check = partial(_run, place, self.words, names, self.seconds)
+        own = {**question.files, **question.tests}
+        check = partial(_run, place, self.words, own, [*question.tests], self.seconds)
         ran = await place.run(checked_in, place, check, *task)
         self._note(ran.fields["exit_code"], ran.fields["lines"])
         return ran
@@ -155,7 +163,8 @@ class Check(Metric):
         """What the user's function says."""
         began = time.monotonic()
         try:
-            said = await in_thread(self.function, question, folder)
+            call = on_own_loop if self._waits else in_thread
+            said = await call(self.function, question, folder)
         except UserError:
             raise
         except Exception as problem:
@@ -205,39 +214,81 @@ async def checked_in(
     """What a check says of an answer in a task's folder."""
     with place.folder(files) as folder:
         await in_thread(put, answer, folder, answer_file)
+        changed = await in_thread(put_back, files, folder, answer_file)
         # After the answer, which must not replace the tests that judge it.
         lay(tests, folder)
-        return await check(folder)
+        ran = await check(folder)
+        for name in sorted(set(changed).difference(tests)):
+            ran.fields["lines"].append(f"the answer's {name} was not used, since tests obey it")
+        return ran
 
 
 async def _run(
-    place: Workplace, words: Sequence[str], names: Container[str], seconds: float, folder: Path
+    place: Workplace,
+    words: Sequence[str],
+    own: Mapping[str, str],
+    tests: Sequence[str],
+    seconds: float,
+    folder: Path,
 ) -> _Ran:
-    """What a check's command says; `names` are those of the task's own files."""
+    """What a check's command says. `own` are the task's files and tests, `tests` names of these."""
     began = time.monotonic()
-    how = place.sandbox.started(words, folder, {}, task=names, hidden=place.hidden)
+    started, secret, given = _witnessed(words, tests)
+    options = own_options(own, folder)
+    how = place.sandbox.started(started, folder, options, task=own, hidden=place.hidden)
     code: int | None = None
     with TemporaryFile() as out, TemporaryFile() as err:
         with contextlib.suppress(TimeoutError):
-            code = await in_sandbox(how, folder, out, err, seconds)
-        printed = last_lines(out, MOST_LINES)
+            code = await in_sandbox(how, folder, out, err, seconds, given)
+        printed = last_lines(out, MOST_OUTPUT)
         complaint = last_lines(err, MOST_LINES)
+    done = code is not None
+    if secret and done:
+        printed, code, done = _until_end(printed, secret, code)
     lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
+    silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, lines))
+    right = code == 0 and done and not silent
+    if code == 0 and not right:
+        lines.append("the check did not come to its end, as where an answer ends its process")
     fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
     said = None
     # what a check that was stopped has printed last is no verdict
-    if printed and code is not None:
+    if printed and done:
         said = _said(printed[-1])
-    silent = not lines and _RUNNERS.search(" ".join(words))
-    if silent:
-        lines.append("the tests ended without a word, as where an answer ends their process")
-    if said is None and code == 0 and not silent:
+    if said is None and right:
         said = {"score": True}
     elif said is None:
         said = {"score": False, "feedback": "\n".join(lines)}
     return _Ran(said["score"], said.get("feedback"), fields)
+
+
+def _witnessed(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str], str, bytes]:
+    """A check's command, the secret word that it prints at its end, and its input: of one that
+    starts Python, by which an answer could end it. Other commands stay as they are.
+    """
+    start = _PYTHON.match("\0".join([*words, ""]))
+    if start is None:
+        return words, "", b""
+    number, secret = start.group().count("\0"), token_hex(16)
+    witness = Path(__file__).with_name("witness.py").read_text()
+    given = json.dumps([secret, tests]).encode() + b"\n"
+    return [*words[:number], "-c", witness, *words[number:]], secret, given
+
+
+def _until_end(
+    printed: list[str], secret: str, code: int | None
+) -> tuple[list[str], int | None, bool]:
+    """What a check has printed before its end, its exit code, and whether it came to its end."""
+    for place in reversed(range(len(printed))):
+        word, _, ended = printed[place].partition(" ")
+        if word == secret:
+            before = printed[:place]
+            while before and not before[-1].strip():
+                before.pop()
+            return before, int(ended), True
+    return printed, code, False
 
 
 async def in_sandbox(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -16,6 +17,8 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TypeVar
 
 from ...modules.base.calls import ASKER, asking
+from ...modules.base.files import CACHES
+from ...modules.base.keyed import only
 from ...modules.reading.grading import MetricError
 from ..base.cards import kinds_in
 from ..base.settings import settings
@@ -32,9 +35,6 @@ NOTHING = "(nothing changed)"
 """The answer of a program that left its folder as it was."""
 
 GIT = ".git"
-CACHES = frozenset((GIT, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
-"""Folders that are no part of what a program left."""
-
 MOST_DIFF = 20_000_000
 MOST_KEPT = 200_000
 """The most bytes of a diff, and those that a row keeps."""
@@ -63,6 +63,23 @@ _CUT = "\n… cut: the whole diff has {size:,} bytes\n"
 _IS_CUT = re.compile(r"\n… cut: the whole diff has [\d,]+ bytes\n\Z")
 _FILE = re.compile(r"^(?=--- .*\n\+\+\+ .*\n@@ )", re.M)
 """Where a file begins in a diff."""
+_OBEYED = {"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"}
+_REPLACING = {"pytest.py", "pytest", "_pytest", "unittest.py", "unittest"}
+"""Files that pytest obeys, wherever they lie, and what Python takes for pytest or unittest if it
+lies in the folder itself.
+"""
+_OPTION = re.compile(
+    r"^(addopts|testpaths|python_files|python_classes|python_functions|norecursedirs)\b"
+    r".*(?:\n[ \t\]\"'].*)*",
+    re.M,
+)
+_DEFAULTS = {
+    "python_files": "test_*.py *_test.py",
+    "python_classes": "Test",
+    "python_functions": "test",
+    "norecursedirs": ".* build dist node_modules venv",
+}
+"""Options of pytest by which tests are found, and their values where nothing is set."""
 _WAYS = list(product(("false", "true"), ("-p1", "-p0"), ((), ("--recount",))))
 """How diffs of LMs are tried: nearly all end their lines as on Unix, where a file may not, some
 have no a/ and b/, and many count their lines wrongly.
@@ -253,6 +270,49 @@ def put(answer: str, folder: Path, answer_file: str | None) -> None:
         _apply(answer, folder)
         return
     lay({answer_file: fenced(answer, Path(answer_file).suffix)}, folder)
+
+
+def put_back(files: Mapping[str, str], folder: Path, answer_file: str | None) -> list[str]:
+    """Give the task back its own of the files that tests obey, such as `conftest.py`: one of an
+    answer could let every test pass. Returns the names of those that the answer made or changed.
+    """
+    own = {path: text for path, text in files.items() if _steers(path)}
+    found = dict.fromkeys(own)
+    for file in folder.rglob("*"):
+        path = file.relative_to(folder).as_posix()
+        if file.is_file() and _steers(path):
+            found[path] = file.read_text(errors="replace")
+    changed = [path for path, text in found.items() if own.get(path) != text]
+    changed = [path for path in changed if path != answer_file]
+    for path in changed:
+        (folder / path).unlink(missing_ok=True)
+    lay(only(own, changed), folder)
+    return sorted(changed)
+
+
+def _steers(path: str) -> bool:
+    parts = path.split("/")
+    return parts[-1] in _OBEYED or parts[0] in _REPLACING
+
+
+def own_options(files: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The variable that makes pytest find tests as a task's files say, whatever an answer has
+    written into other files that it reads.
+    """
+    changed = set()
+    for name in ("pyproject.toml", "tox.ini", "setup.cfg"):
+        for file in folder.rglob(name):
+            before = files.get(file.relative_to(folder).as_posix(), "")
+            kept = {found.group() for found in _OPTION.finditer(before)}
+            for found in _OPTION.finditer(file.read_text(errors="replace")):
+                if found.group() not in kept:
+                    changed.add(found[1])
+    if not changed:
+        return {}
+    words = []
+    for name in sorted(changed):
+        words += ["-o", f"{name}={_DEFAULTS.get(name, '')}"]
+    return {"PYTEST_ADDOPTS": shlex.join(words)}
 
 
 def fenced(text: str, suffix: str) -> str:

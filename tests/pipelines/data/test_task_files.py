@@ -25,7 +25,12 @@ def folder_of_a_task(path: Path) -> Path:
 
 
 def test_a_folder_and_a_row_are_the_same_task(tmp_path: Path) -> None:
-    folder = fm.load(folder_of_a_task(tmp_path / "tasks"))
+    place = folder_of_a_task(tmp_path / "tasks")
+    for cache in ("__pycache__", ".git"):
+        (place / "add" / "tests" / cache).mkdir()
+        (place / "add" / "tests" / cache / "x").write_bytes(b"\xff")
+    folder = fm.load(place)
+    assert fm.load(place / "add") == folder
     row = {"id": "add", "question": "Repair add.\n", "files": FILES, "tests": TESTS}
     file = tmp_path / "tasks.jsonl"
     file.write_text(json.dumps(row) + "\n")
@@ -73,11 +78,13 @@ def test_no_part_of_a_task_is_a_link(part: str, tmp_path: Path) -> None:
         ({"a": "", "a/b": ""}, "'a' is a file, so 'a/b' cannot lie in it"),
         ({"x" * 300: ""}, "give one of at most 255 bytes"),
         (["a.py"], "has files that are not an object of paths and texts, so it is no task"),
+        (None, "; a task needs no answer, but tests, a column of objects of paths and texts"),
     ],
 )
 def test_files_that_cannot_be_laid_are_refused(files: object, message: str, tmp_path: Path) -> None:
     place = tmp_path / "tasks.jsonl"
-    place.write_text(json.dumps({"id": "t", "question": "Repair.", "files": files}))
+    row = {"id": "t", "question": "Repair.", "files": files, "test_list": ["assert f()"]}
+    place.write_text(json.dumps(row))
     with pytest.raises(fm.UserError, match=message):
         fm.evaluate(lambda question: "", place, check="true", tracking=False, sandbox="none")
 

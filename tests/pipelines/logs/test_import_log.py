@@ -449,6 +449,8 @@ NUMBERS = (
     ("question_id,agent,answer,correct", "1,a,4,1", "2,a,17,0", "1,b,3,0"),
     ("task,agent,resolved,trial", "1,a,1,1", "1,a,0,2", "2,a,0,1"),
     ("instance_id,model,agent,score", "7,0,a,1", "7,0,b,0", "8,0,a,1"),
+    ("task_id,model_name,passed", "1,a,1", "2,a,0", "1,b,0"),
+    ("question_id,model,answer,is_correct", "1,a,4,1", "2,a,17,0", "1,b,3,0"),
 )
 
 

@@ -274,6 +274,14 @@ def test_a_row_a_trial(tmp_path: Path) -> None:
     assert (run.score, found.answers, found.questions) == (0.5, 4, 2)
 
 
+def test_a_table_that_names_nobody_is_of_one_agent(tmp_path: Path) -> None:
+    """As results of tau-bench are."""
+    rows = [{"task_id": n, "trial": n % 2, "reward": n % 2, "traj": []} for n in (0, 1)]
+    found = fm.import_log(write_json(tmp_path / "gpt-4o_airline.json", rows))
+    assert {name: run.score for name, run in found.runs.items()} == {"gpt-4o_airline": 0.5}
+    assert "no column says who answered, so all rows are of 'gpt-4o_airline'" in found.read_as[0]
+
+
 @pytest.mark.nightly
 def test_tasks_of_a_repository_are_a_cluster_and_nothing_is_asked(tmp_path: Path) -> None:
     agents, numbers = ("one", "other"), itertools.product(range(6), range(5))

@@ -193,7 +193,13 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_
         ({"contest": {"added": "single:no"}}, "no strategy 'no'"),
         ({"price": {"openai/scripted": 5}}, "'openai/scripted=5' is not MODEL=IN,OUT"),
         ({"budget": "5"}, "cannot be read"),
-        ({"budget": "5 USD", "lm": "openai/unpriced"}, "the price of openai/unpriced is unknown"),
+        (
+            {"budget": "5 USD", "lm": "openai/unpriced"},
+            r"compile single:cot: the price of openai/unpriced is unknown.*\(options are keys of",
+        ),
+        ({"api_base": True}, "api_base is True: give text in quotes, or a list of it"),
+        ({"lm_set": [None]}, r"lm_set is \[None\]: give text in quotes, or a list of it"),
+        ({"price": [1, 2]}, "--price '1' is not MODEL=IN,OUT"),
     ],
 )
 def test_faults_are_one_sentence(document, change, said, tmp_path):

@@ -162,6 +162,10 @@ CHOSEN += [{"output": {"answer": "A", "sources": ["x"]}}]
 CHOSEN += [SimpleNamespace(answer="A"), SimpleNamespace(content="A")]
 CHOSEN += [{"choices": [{"message": {"content": "A"}}], "usage": {}}]
 CHOSEN += [SimpleNamespace(choices=[{"message": {"content": "A"}}])]
+BLOCKS = [{"type": "thinking", "thinking": "B"}, {"type": "text", "text": "A"}]
+CHOSEN += [BLOCKS, SimpleNamespace(content=BLOCKS), {"role": "assistant", "content": BLOCKS}]
+CHOSEN += [SimpleNamespace(**{name: "A", "cost": 1}) for name in ("final_output", "raw", "output")]
+CHOSEN += [SimpleNamespace(final_output=Read(answer="A"), cost=1)]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What hostile programs and answers in a check can do, as a table with what becomes of it."""
 
+import asyncio
 import json
 import os
 import socket
@@ -208,12 +209,80 @@ def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.Mon
     assert row["check"]["seconds"] < 30
 
 
-@pytest.mark.parametrize("end", ["", "def add(a, b):\n    "])
-def test_an_answer_that_ends_the_tests_is_wrong(end: str) -> None:
-    check = fm.Check(PYTEST, answer_file="add.py")
-    row = only_row(lambda question: f"import os\n{end}os._exit(0)\n", check=check)
-    assert (row["error"], row["correct"], row["check"]["exit_code"]) == (None, False, 0)
-    assert row["check"]["lines"][-1].startswith("the tests ended without a word")
+ENDED = "the check did not come to its end, as where an answer ends its process"
+LEAVES = "import os\ndef add(a, b):\n    os.{}\n    return a - b\n"
+UNITTEST = f"{BARE} -m unittest -v test_add.py"
+CASE = "import unittest\nclass Case(unittest.TestCase):\n    def test(self): test()\n"
+HOOK = ["import pytest", "@pytest.hookimpl(wrapper=True)"]
+HOOK += ["def pytest_runtest_makereport():", "  report = yield", "  report.outcome = 'passed'"]
+HOOK += ["  return report"]
+MINE = {"mine/test_mine.py": ["def test():", "    pass"]}
+
+
+def added(files: dict[str, list[str]]) -> str:
+    """A diff that makes these files, with these lines."""
+    diff = ""
+    for name, lines in files.items():
+        diff += f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{len(lines)} @@\n"
+        diff += "".join(f"+{line}\n" for line in lines)
+    return diff
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "last"),
+    [
+        (f"{PYTEST} -v -s", LEAVES.format("_exit(0)"), ENDED),
+        (f"sh -c '{PYTEST} -v -s'", LEAVES.format("_exit(0)"), ENDED),
+        (UNITTEST, LEAVES.format("_exit(0)"), ENDED),
+        (UNITTEST.replace("-m ", "-m"), LEAVES.format("_exit(0)"), ENDED),
+        (TESTED, LEAVES.format("_exit(0)"), ENDED),
+        (TESTED, LEAVES.format("execv('/bin/true', ['true'])"), ENDED),
+        (TESTED, "print('{\"score\": 1}', flush=True)\nimport os\nos._exit(1)", '{"score": 1}'),
+        (TESTED, "import sys\nsys.exit(0)", ENDED),
+        (TESTED, "raise SystemExit", ENDED),
+        (f"{BARE} -c 'exec(open(\"add.py\").read())'", "raise SystemExit", ENDED),
+        (TESTED, "import atexit, os\natexit.register(os._exit, 0)\nadd = max", "AssertionError"),
+        (
+            PYTEST,
+            added({"conftest.py": HOOK}),
+            "the answer's conftest.py was not used, since tests",
+        ),
+        (
+            PYTEST,
+            added({"pytest.py": ["print('1 passed')"]}),
+            "the answer's pytest.py was not used",
+        ),
+        (
+            PYTEST,
+            added({"tox.ini": ["[pytest]", "testpaths = mine"], **MINE}),
+            "2 failed, 1 passed",
+        ),
+        (PYTEST, added({"setup.cfg": ["[tool:pytest]", "addopts =", "  --co"]}), "2 failed"),
+    ],
+)
+def test_an_answer_that_ends_or_steers_the_check_is_wrong(check, answer, last) -> None:
+    task = add_task()
+    task.tests["test_add.py"] += CASE
+    check = fm.Check(check, answer_file="add.py")
+    row = only_row(lambda question: answer, tasks=[task], check=check)
+    assert (row["error"], row["correct"]) == (None, False)
+    assert row["check"]["lines"][-1].startswith(last)
+
+
+@pytest.mark.parametrize(
+    ("check", "helper"),
+    [
+        (f"{BARE} -W error -m helper", "import test_add\ntest_add.test()\nraise SystemExit(0)"),
+        (f"{BARE} helper.py", "import sys, add\nadd.add(2, 3)\nsys.stdout.close()\nsys.exit()"),
+        (f"{BARE} -c 'import helper; helper.ends()'", "def ends(): raise SystemExit"),
+    ],
+)
+def test_a_check_may_end_itself(check: str, helper: str) -> None:
+    task = add_task()
+    task.tests["helper.py"] = helper
+    check = fm.Check(check, answer_file="add.py")
+    row = only_row(lambda question: REPAIRED, tasks=[task], check=check)
+    assert (row["error"], row["correct"], row["check"]["lines"]) == (None, True, [])
 
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
@@ -244,8 +313,13 @@ def test_a_function_checks() -> None:
         assert (folder / "test_add.py").exists()
         return 0.5, f"{task.id} is half right"
 
-    row = only_row(lambda question: NOTHING, check=check)
-    assert (row["score"], row["feedback"]) == (0.5, "add is half right")
+    async def waits(task: fm.Question, folder: Path) -> Any:
+        await asyncio.sleep(0)
+        return check(task, folder)
+
+    for each in (check, waits):
+        row = only_row(lambda question: NOTHING, check=each)
+        assert (row["score"], row["feedback"]) == (0.5, "add is half right")
     row = only_row(lambda question: NOTHING, check=lambda task, folder: (1, 2, 3))
     assert "returned a tuple" in row["error"]
     with pytest.raises(fm.UserError, match=r"write it as \(task, folder\)"):
@@ -278,7 +352,9 @@ def test_a_check_that_is_not_there_ends_the_run() -> None:
     with pytest.raises(fm.UserError, match=r"not run on any of the first 5 tasks, .* not found"):
         done(lambda question: NOTHING, tasks, check=missing)
     # fewer tasks than that, and all of them
-    for unable, few in (("sh -c nosuchthing", 1), ("sleep 60", 2)):
+    unables = [("sh -c nosuchthing", 1), ("sleep 60", 2)]
+    unables += [(f"{BARE} nosuch.py", 1), (f"{BARE} -m nosuch", 1)]
+    for unable, few in unables:
         with pytest.raises(fm.UserError, match=rf"not run on any of the first {few} task"):
             done(lambda question: NOTHING, tasks[:few], check=fm.Check(unable, seconds=1))
     slow = fm.Check("sleep 60", seconds=1)
@@ -345,11 +421,11 @@ def test_a_container_is_started_and_ended(tmp_path, monkeypatch, engine):
     program.write_text(f"#!/bin/sh\n{noted}")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    row = only_row(lambda question: NOTHING, check="python check.py", sandbox=f"{engine}:py:3")
+    row = only_row(lambda question: NOTHING, check="sh check.sh", sandbox=f"{engine}:py:3")
     assert (row["error"], row["correct"]) == (None, True)
     run, removed = (tmp_path / "asked").read_text().splitlines()
     assert run.startswith("run --rm -i --init --name folkmoot-")
-    assert run.endswith("py:3 python check.py ")
+    assert run.endswith("py:3 sh check.sh ")
     assert "--network none --read-only" in run
     assert removed.split() == ["rm", "-f", run.split()[5]]
 

@@ -1,6 +1,7 @@
 """Another check on kept answers, without a call."""
 
 import json
+import re
 import shlex
 from itertools import pairwise
 from pathlib import Path
@@ -57,6 +58,7 @@ def test_the_command_line_checks_again(run: fm.Evaluation) -> None:
     again = folkmoot(*arguments, "--check", "ls gone", "--no-track").stdout
     assert again.endswith(f"next: folkmoot show {run.folder.parent / 'new'}\n")
     shown = folkmoot("show", str(run.folder.parent / "new"), "t1")
+    assert re.search(r"^checked in \d+\.\d s; ", shown.stdout, re.M)
     assert "✗  feedback: ls: " in shown.stdout
     ended = folkmoot(*arguments)
     assert "give --check COMMAND" in ended.stderr
