@@ -190,6 +190,11 @@ def _named(client: MlflowClient, name: str) -> str:
                 tags={"mlflow.experimentKind": "custom_model_development"},
             )
         except MlflowException as problem:
+            if problem.error_code == "PERMISSION_DENIED":
+                raise UserError(
+                    f"you may not make the experiment {one_line(name)} there: set "
+                    "MLFLOW_EXPERIMENT_NAME to one that you may log to"
+                ) from None
             if problem.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
             experiment = client.get_experiment_by_name(name)  # another process has just created it

@@ -11,14 +11,17 @@ from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from by_day import some_by_day
 from children import wait_until
 from cli_helpers import closed_port
 from dialogue_rows import error_row, row
-from mlflow import MlflowClient, pyfunc
+from mlflow import MlflowClient, MlflowException, pyfunc
 from mlflow.models import Model
+from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+from requests import HTTPError, Response
 from stores import new_store
 from wire_server import Server
 
@@ -443,7 +446,8 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
 
 SERVERS = {
     "refuses": ((401, {}, b"Who are you?"), r"^the server answers 401: Who are you\?; set MLFLOW_"),
-    "has nothing": ((404, {}, b"no\x1b[2J\nsuch page"), r": no\[2J such page$"),
+    "has nothing": ((404, {}, b"no\x1b[2J\n<b>such page"), r": no\[2J such page; MLFLOW_TRACK"),
+    "is a page": ((200, {}, b"<p>Sign in</p>"), "^the server answers with a page: Sign in; MLFLOW"),
     # As MLflow says it before 3.18, and from then on.
     "fails": ((500, {}, b""), r"cannot be used: too many 500 error resp|^the server answers 500$"),
     "is off": (b"HTTP/1.1 ", r"^http://127.0.0.1:\d+ cannot be used: Connection aborted\.$"),
@@ -456,6 +460,12 @@ def test_the_servers_own_reason(here: Path, monkeypatch: pytest.MonkeyPatch, ser
     with Server(lambda _: said) as running:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", running.origin)
         badly(here / "out", reason)
+
+
+def test_an_experiment_that_one_may_not_make(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = MlflowException("no", PERMISSION_DENIED)
+    monkeypatch.setattr(MlflowClient, "create_experiment", Mock(side_effect=refused))
+    badly(here / "out", "^you may not make the experiment toy there: set MLFLOW_EXPERIMENT_NAME")
 
 
 @pytest.mark.parametrize("address", ["h:port/x", "[::1/x"])
@@ -496,6 +506,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
     assert CANARY not in reason
     assert ("mlflow db upgrade" in reason) == (kind == "tables of another MLflow")
     assert ("mlflow migrate-filestore` puts" in reason) == (kind == "a folder")
+    assert ("write it as http:" in reason) == (kind == "an unknown store")
     assert time.monotonic() - began < 60
     assert "".join(capfd.readouterr()) == ""
     holder.close()
@@ -504,15 +515,26 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
     assert stored()[0].data.metrics["questions"] == 4
 
 
+LOGGED_AS_JSON = ("details.json", "run.json", "summary.json")
+
+
 def test_a_file_that_fails_does_not_keep_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(evaluation, "drawings", lambda name, report: {name: Drawing(full, "")})
     monkeypatch.setattr(evaluation, "dialogues_page", lambda *_: 1 / 0)
+    answer = Response()
+    answer.status_code = 413  # of a server's artifacts
+    refused = HTTPError(
+        "413 Client Error: Large for url: http://h. Response text: <b>Too large", response=answer
+    )
+    monkeypatch.setattr(MlflowClient, "log_dict", Mock(side_effect=refused))
     done = push(written(here / "out", a_run()))
     reasons = {"dialogues.html": "division by zero", "deliberation.png": "no space left"}
-    assert done.missing == reasons
+    large = dict.fromkeys(LOGGED_AS_JSON, "the server answers 413: Too large")
+    assert done.missing == {**reasons, **large}
+    assert not done.outage
     assert stored()[0].info.status == "FINISHED"
     assert (artifacts(here, done.run_ids[KIND]) / "results.jsonl").is_file()
 
