@@ -163,19 +163,24 @@ def run_name(run: Mapping[str, Any]) -> str:
 def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:
     """The name of a run in the store: `72% · two who talk · gpt-4o-mini`, at most 40 characters.
     The score comes first, so that a column of names can be compared. `program` replaces the
-    program's short name. The user's own name is not changed.
+    program's name, which is the full one where that fits (`1 agent: cot`). The user's own name is
+    not changed.
     """
     settings = run.get("settings") or {}
     if settings.get("run_name"):
         return one_line(str(settings["run_name"]))[:LONGEST_NAME]
     lms = dict.fromkeys(name.rpartition("/")[2] for name in _lm_names(run.get("lms") or {}))
-    program = program or settings.get("label") or short_name(run["program"])
     lm = shortened(next(iter(lms), ""), LONGEST_LM)
     if len(lms) > 1:
         lm += "…"
     others = filter(None, (score, lm))
     room = LONGEST_TITLE - sum(len(part) + len(SEPARATOR) for part in others)
-    parts = [score, shortened(str(program), room), lm]
+    name = program or settings.get("label")
+    if not name:
+        name = full_name(run["program"])
+        if len(name) > room:
+            name = short_name(run["program"])
+    parts = [score, shortened(str(name), room), lm]
     return one_line(SEPARATOR.join(filter(None, parts)))
 
 

@@ -556,10 +556,14 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
+COT = {"program": "single", "strategy": "cot"}
+
+
 @pytest.mark.parametrize(
     ("run", "score", "name"),
     [
         (a_run(), "72%", "72% · 2 agents + judge · small…"),
+        (a_run(program=COT), "72%", "72% · 1 agent: cot · small…"),
         (a_run(settings={"run_name": "my own"}), "72%", "my own"),
         (a_run(settings={"label": "before bootstrap_rs light with words"}), "f1 0.5", None),
         (a_run(lms={"*": {"name": "local/qwen2.5-coder-1.5b-instruct"}}), None, None),
