@@ -131,8 +131,11 @@ def store_uri() -> str:
 
 
 def current_store() -> str:
-    """The name of the store that MLflow itself would use here; see `store_name`."""
-    return store_name(store_uri())
+    """The name of the store that MLflow itself would use here (see `store_name`), and of the
+    workspace in it, which has its own experiments, runs and models.
+    """
+    name, workspace = store_name(store_uri()), os.environ.get("MLFLOW_WORKSPACE", "").strip()
+    return f"{name}, workspace {workspace}" if workspace else name
 
 
 def store_name(uri: str) -> str:
@@ -172,7 +175,7 @@ def check_place(location: str) -> None:
         return
     raise ForeignStore(
         f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, "
-        f"out of this folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
+        f"out of this folder: if you trust it, set MLFLOW_TRACKING_URI={store_name(store_uri())}"
     )
 
 

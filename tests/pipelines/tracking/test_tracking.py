@@ -34,12 +34,19 @@ from folkmoot.pipelines.plots.protocols import Drawing, drawings
 from folkmoot.pipelines.runs.summary import Ending, summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.context import NOWHERE
-from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
+from folkmoot.pipelines.tracking.cursor import (
+    CURSOR,
+    Beginning,
+    RunState,
+    note_beginning,
+    note_pushed,
+    waiting,
+)
 from folkmoot.pipelines.tracking.entry import ModelEntry, RunEntry
 from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.log_model import log_model
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
+from folkmoot.pipelines.tracking.store import add_to_runs, check_place, current_store, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
 
@@ -595,6 +602,14 @@ def test_the_store_is_the_one_that_mlflow_would_name(tmp_path, monkeypatch, uri)
         if uri != "old":  # MLflow itself is asked then
             patch.delitem(sys.modules, "mlflow")
         assert store_uri() == wanted
+
+
+def test_a_run_waits_for_its_workspace(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "ours")
+    note_pushed(written(here / "out", a_run()), current_store(), whole=False)
+    assert waiting(current_store()) == [here / "out"]
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "theirs")
+    assert waiting(current_store()) == []
 
 
 def test_a_long_name_of_an_experiment_has_a_folder(here: Path) -> None:
