@@ -295,7 +295,15 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     assert stored()[0].info.status == "FINISHED"  # also where the folder has nothing new
 
 
-@pytest.mark.parametrize(("put", "own"), [(shutil.copytree, True), (shutil.move, False)])
+def move_alone(folder: Path, target: Path) -> None:
+    shutil.move(folder, target)
+    (target / BOOKS / CURSOR).unlink()
+
+
+PUT = [(shutil.copytree, True), (shutil.move, False), (move_alone, True)]
+
+
+@pytest.mark.parametrize(("put", "own"), PUT)
 def test_what_goes_on_in_a_copy_is_a_run_of_its_own(here, put, own):
     first = pushed(here / "one", a_run(), count=2, stopped="interrupted")
     put(here / "one", here / "other")
