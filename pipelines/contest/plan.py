@@ -231,8 +231,8 @@ class ContestPlan(PlanOfSteps):
             programs = f"up to {programs}"
         lines = [
             f"{programs} on {counted(questions, 'question')} from {self.source}{apart}, {lms}",
-            f"{expected}; shows about {scores.size(smallest)} {scores.unit} or more; up "
-            f"to {scores.size(self.margin)} do not matter",
+            f"{expected}; can show about {scores.size(smallest)} {scores.unit} or more; "
+            f"those of up to {scores.size(self.margin)} do not matter",
         ]
         for each in self.field:
             # Who sits where matters where LMs differ in what they know and cost.

@@ -355,4 +355,6 @@ def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
                 done = True
             except Exception as error:
                 problem = problem_line(error)
+                if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
+                    problem = "it does not have the run, which `folkmoot push FOLDER` sends"
     return None if done else problem

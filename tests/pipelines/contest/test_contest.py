@@ -646,7 +646,7 @@ def test_scores_of_ones_own_are_written_in_their_own_scale(tmp_path: Path) -> No
     assert reference.split()[2] == f"{contest.places[0].right:.3g}"
     assert re.search(r"Better: mine is better than one prompt \(\+\d\.\d+ in helpful, \+", said)
     plan = plan_contest(ContestRequest(ASKED, lm=planted_lm(ASKED), metric=metric))
-    assert plan.lines()[1].endswith("in helpful or more; up to 0.5 do not matter")
+    assert plan.lines()[1].endswith("in helpful or more; those of up to 0.5 do not matter")
     assert "helpful" in fm.report(tmp_path).path.read_text()
 
 
