@@ -83,8 +83,9 @@ MANY_OPTIONS = 20
 """A command with at least this many options shows those of COMMON; --help-all shows all of them, in
 the groups of PANELS. Options in no group are about asking.
 """
-NUMBERS: dict[Any, str] = {int: "N", int | None: "N", float: "NUMBER", float | None: "NUMBER"}
-"""What stands for a number where an option does not say."""
+VALUES: dict[Any, str] = {int: "N", float: "NUMBER", str: "TEXT"}
+VALUES |= {kind | None: name for kind, name in VALUES.items()}
+"""What stands for a value where an option does not say."""
 PANELS = {
     "Data": (
         *("questions", "split", "limit", "seed", "columns", "kind", "train", "train_split"),
@@ -310,7 +311,7 @@ def _callback(command: Command) -> Callable[..., None]:
             info.help += f" At least {info.min:g}."
         info.min = info.max = None  # the request's own check says what is wanted
         if isinstance(info, OptionInfo):
-            info.metavar = info.metavar or NUMBERS.get(kind)
+            info.metavar = info.metavar or VALUES.get(kind)
         default = declared.default
         if default is MISSING:
             made = declared.default_factory is not MISSING  # by the request itself

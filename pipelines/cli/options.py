@@ -27,7 +27,7 @@ class View:
     """The output options that every command has."""
 
     as_json: Annotated[
-        bool, Option("--json", help="Print one JSON object on standard output, and nothing else.")
+        bool, Option("--json", help="Print one JSON document on standard output, and nothing else.")
     ] = False
     verbose: Annotated[
         bool,
@@ -119,7 +119,9 @@ class AskRequest(LMs):
     )
 
     program: ProgramSpec
-    question: Annotated[str, Argument(help="The question; - reads it from standard input.")]
+    question: Annotated[
+        str, Argument(metavar="QUESTION", help="The question; - reads it from standard input.")
+    ]
     choice: Annotated[
         list[str],
         Option(
@@ -145,7 +147,7 @@ class ReportRequest(Tested):
 
     runs: Annotated[
         list[str],
-        Argument(metavar="RUN...", help="Folders that evaluate, compile, tune or import wrote."),
+        Argument(metavar="RUN...", help="Folders of runs or other results."),
     ]
     out: Annotated[
         Path | None,
@@ -161,11 +163,11 @@ class ReportRequest(Tested):
 
 @dataclass(kw_only=True)
 class ShowRequest(Request):
-    """Show the dialogue of one question of a run, or without an ID a list of its questions."""
+    """Show the questions of a run, the dialogue of one of them, or what any other result found."""
 
     example: ClassVar[str] = "show runs/talk q17"
 
-    run: Annotated[str, Argument(metavar="RUN", help="Folder of a run.")]
+    run: Annotated[str, Argument(metavar="RUN", help="Folder of a run or other result.")]
     question: Annotated[
         str | None, Argument(metavar="[ID]", help="Id of the question, or its number from 1 on.")
     ] = None
@@ -243,7 +245,7 @@ class PushRequest(Request):
 
 @dataclass(kw_only=True)
 class UiRequest(Request):
-    """Open MLflow's UI on the tracking store, until Ctrl-C."""
+    """Open MLflow's UI on the tracking store until Ctrl-C, or show where its server has it."""
 
     example: ClassVar[str] = "ui --port 5001"
 

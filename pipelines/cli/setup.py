@@ -64,16 +64,16 @@ def lms(request: LmsRequest, view: View) -> None:
 def ui(request: UiRequest, view: View) -> None:
     uri = store_uri()
 
-    def ready(address: str) -> None:
+    def ready(address: str, ending: str = "; Ctrl-C ends it") -> None:
         if view.as_json:
             print_json({"url": address, "store": shown_address(uri)})
         else:
-            shown = f"{newest_runs(address)} shows {shown_address(uri)}; Ctrl-C ends it"
+            shown = f"{newest_runs(address)} shows {shown_address(uri)}{ending}"
             console().print(shown, soft_wrap=True)
         results().flush()
 
     if uri.startswith(("http://", "https://")):
-        ready(shown_address(uri))  # a server already runs there
+        ready(shown_address(uri), ending="")  # a server already runs there
     else:
         say("starting MLflow's UI, which takes some seconds")
         serve_ui(uri, request.host, request.port, ready)

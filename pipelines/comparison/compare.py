@@ -22,6 +22,7 @@ from ..base.run_files import score_fields
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation
 from ..runs.caveats import run_notes
+from ..runs.folder import is_temporary
 from ..runs.lines import judge_words
 from ..runs.manifest import name_of_run
 from ..runs.summary import mean_score
@@ -313,7 +314,7 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     details: tuple[Callable[[Evaluation], str], ...] = (
         lambda run: legend(run.summary.run.program),
         lambda run: ", ".join(run.summary.run.lm_names) or "no LM",
-        lambda run: run.folder.name,
+        lambda run: "no folder" if is_temporary(run.folder) else run.folder.name,
     )
     for detail in details:
         named = list(zip(names, map(detail, runs), strict=True))

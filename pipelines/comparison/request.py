@@ -112,7 +112,12 @@ class CompareRequest(Tested, Matching):
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base", "metric")
 
     runs: Annotated[
-        Sequence[AnyRun], list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")
+        Sequence[AnyRun],
+        list[str],
+        Argument(
+            metavar="RUN...",
+            help="Folders of runs; that of compile, tune or import stands for its runs.",
+        ),
     ]
     _: KW_ONLY
     names: RunNames = field(default_factory=list)

@@ -20,7 +20,7 @@ from .plot import waterfall_plot
 
 HOME, CONTROLS, RESULT, WATERFALL = "controls", "controls.json", "result", "waterfall.png"
 PATH_NOTE = (
-    "This is one path among others: in another order, parts could differ; they sum to the gain."
+    "The parts are measured in this order and sum to the gain; in another order they could differ."
 )
 NAMES = {
     "first": "one first answer",
@@ -93,9 +93,9 @@ class Controls(ShownResult):
         name = "content" if "content" in steps else "talk"
         unit = "points" if self.rate else "in score"
         return (
-            f"of {signed(self.total.value, self.rate)} {unit}, "
-            f"{signed(steps['sampling'].value, self.rate)} are {self.names['sampling']}; "
-            f"{self.names[name]} adds {signed_interval(*steps[name], is_rate=self.rate)}"
+            f"the gain is {signed(self.total.value, self.rate)} {unit}: "
+            f"{signed(steps['sampling'].value, self.rate)} from {self.names['sampling']}, "
+            f"{signed_interval(*steps[name], is_rate=self.rate)} from {self.names[name]}"
         )
 
     def plot(self, path: str | Path) -> Path:

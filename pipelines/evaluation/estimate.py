@@ -310,9 +310,9 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
     if plan.prompt_tokens is None or plan.completion_tokens is None:
         return UNKNOWN + ceiling
     middle, most = [], []
-    if plan.calls is not None:
+    if plan.calls is not None and plan.most_calls is not None:
         middle.append(counted(round(likely(plan.calls)), "call"))
-        most.append(f"{plan.most_calls:,}")
+        most.append(counted(plan.most_calls, "call"))
     tokens = likely(plan.prompt_tokens) + likely(plan.completion_tokens)
     # Two figures: more would claim to know it better.
     middle.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")

@@ -266,8 +266,8 @@ def plan_evaluation(
     different = len(data.apart(questions)[0])
     if different < len(questions):
         warnings.append(
-            f"only {different:,} of the {len(questions):,} questions differ: the interval takes "
-            "all for independent, comparisons do not"
+            f"only {different:,} of the {len(questions):,} questions are different ones: this "
+            "interval counts all as independent; comparisons count equal ones as one"
         )
     program, train = _with_demos(request, program, train, questions)
     metric = metric_given(request, seating, request.judge_sample)

@@ -34,15 +34,23 @@ def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None
         yield
 
 
+TEMPORARY = "folkmoot-"
+
+
 class TemporaryFolder:
     """A folder that is deleted with this object, which results refer to, or at the end of the
     process.
     """
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="folkmoot-"))
+        self.path = Path(tempfile.mkdtemp(prefix=TEMPORARY))
         # Not `__del__`, which Python may leave out at the end of the process.
         self.delete = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def is_temporary(folder: Path) -> bool:
+    """Whether a folder is one that the user has not named, so that its name tells nothing."""
+    return folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(TEMPORARY)
 
 
 @contextmanager

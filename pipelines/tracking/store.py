@@ -115,8 +115,11 @@ def store_uri() -> str:
 
 
 def current_store() -> str:
-    """The name of the store that MLflow itself would use here; see `store_name`."""
-    return store_name(store_uri())
+    """The name of the store that MLflow itself would use here (see `store_name`), and of the
+    workspace in it, which has its own experiments, runs and models.
+    """
+    name, workspace = store_name(store_uri()), os.environ.get("MLFLOW_WORKSPACE", "").strip()
+    return f"{name}, workspace {workspace}" if workspace else name
 
 
 def store_name(uri: str) -> str:
@@ -156,7 +159,7 @@ def check_place(location: str) -> None:
         return
     raise ForeignStore(
         f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, "
-        f"out of this folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
+        f"out of this folder: if you trust it, set MLFLOW_TRACKING_URI={store_name(store_uri())}"
     )
 
 
@@ -174,6 +177,11 @@ def _named(client: MlflowClient, name: str) -> str:
                 tags={"mlflow.experimentKind": "custom_model_development"},
             )
         except MlflowException as problem:
+            if problem.error_code == "PERMISSION_DENIED":
+                raise UserError(
+                    f"you may not make the experiment {one_line(name)} there: set "
+                    "MLFLOW_EXPERIMENT_NAME to one that you may log to"
+                ) from None
             if problem.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
             experiment = client.get_experiment_by_name(name)  # another process has just created it
@@ -331,4 +339,6 @@ def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
                 done = True
             except Exception as error:
                 problem = problem_line(error)
+                if getattr(error, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":
+                    problem = "it does not have the run, which `folkmoot push FOLDER` sends"
     return None if done else problem

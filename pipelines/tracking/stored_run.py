@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+from requests import HTTPError
 
 from ...modules.base.keyed import without
 from ..base.cards import Content, Drawn, TableEntry
@@ -291,5 +292,8 @@ def is_outage(problem: Exception) -> bool:
     """
     if isinstance(problem, MlflowException):
         status: int = problem.get_http_status_code()  # type: ignore[no-untyped-call]
-        return status >= 500 or status in (408, 429)
-    return isinstance(problem, OSError)
+    elif isinstance(problem, HTTPError) and problem.response is not None:
+        status = problem.response.status_code  # of what takes the artifacts
+    else:
+        return isinstance(problem, OSError)
+    return status >= 500 or status in (408, 429)

@@ -20,7 +20,7 @@ LONGEST_PARAM = 6000
 LONGEST_TAG = 8000
 LONGEST_PROMPT = 100_000
 LONGEST_EXPERIMENT = 500
-LONGEST_PROBLEM = 300
+LONGEST_PROBLEM, LONGEST_ANSWER = 300, 120
 LONGEST_TITLE, LONGEST_LM = 40, 16
 SEPARATOR = " · "
 
@@ -37,8 +37,14 @@ _QUERY_SECRET = re.compile(
     r"([?&][\w.\-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+", re.IGNORECASE
 )
 _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
-# As MLflow and urllib3 word them.
-_REFUSED = re.compile(r"failed with error code (\d+) != 200\. Response body: '(.*)'")
+# As MLflow, requests (of artifacts) and urllib3 word them.
+_REFUSED = re.compile(
+    r"(?:^|failed with error code )(\d{3}) (?:!= 200\.|\w+ Error: .*)"
+    r" Response (?:body|text): '?(.*?)'?$"
+)
+_NO_JSON = re.compile(r"not in a valid JSON format\. Response body: '(.*)'$")
+_NO_STORE = re.compile(r"got unsupported URI '(.*?)'")
+_TAG = re.compile(r"<[^>]*>")
 _UNREACHED = re.compile(
     r"API request to (https?://[^/\s]+)\S* failed with exception (?:.*Caused by \w+)?"
     r"\(?['\"]?(?:HTTPS?Connection(?:Pool)?\([^)]*\): )?"
@@ -54,6 +60,7 @@ _LOGIN = (
     "; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, as the "
     "server wants them"
 )
+_ADDRESS = "; MLFLOW_TRACKING_URI has to be the address at which MLflow's API answers"
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
@@ -80,9 +87,18 @@ def problem_line(problem: Exception) -> str:
     text = text or type(problem).__name__
     if refused := _REFUSED.search(text):
         status, body = refused.groups()
-        text = ": ".join(filter(None, (f"the server answers {status}", body)))
+        text = ": ".join(filter(None, (f"the server answers {status}", _words(body))))
         if status in ("401", "403"):
             text += _LOGIN
+        elif status == "404":
+            text += _ADDRESS
+    elif page := _NO_JSON.search(text):
+        text = f"the server answers with a page: {_words(page[1])}{_ADDRESS}"
+    elif unknown := _NO_STORE.search(text):
+        text = (
+            f"MLFLOW_TRACKING_URI={unknown[1]} is not the address of a store: write it as "
+            "http://HOST:PORT or sqlite:////PATH/mlflow.db"
+        )
     elif _OUTDATED in text:
         text = (
             f"its tables are not those of MLflow {version('mlflow')}, which is installed: copy the "
@@ -96,6 +112,11 @@ def problem_line(problem: Exception) -> str:
     elif unreached := _UNREACHED.search(text):
         text = "{} cannot be used: {}".format(*unreached.groups())
     return shortened(_CREDENTIALS.sub(r"\1 ***", str(scrubbed(text))), LONGEST_PROBLEM)
+
+
+def _words(page: str) -> str:
+    """The words of an answer, which may be a web page, cut so that there is room for advice."""
+    return shortened(one_line(_TAG.sub(" ", page)), LONGEST_ANSWER)
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:
@@ -130,19 +151,24 @@ def run_name(run: Mapping[str, Any]) -> str:
 def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:
     """The name of a run in the store: `72% · two who talk · gpt-4o-mini`, at most 40 characters.
     The score comes first, so that a column of names can be compared. `program` replaces the
-    program's short name. The user's own name is not changed.
+    program's name, which is the full one where that fits (`1 agent: cot`). The user's own name is
+    not changed.
     """
     settings = run.get("settings") or {}
     if settings.get("run_name"):
         return one_line(str(settings["run_name"]))[:LONGEST_NAME]
     lms = dict.fromkeys(name.rpartition("/")[2] for name in _lm_names(run.get("lms") or {}))
-    program = program or settings.get("label") or short_name(run["program"])
     lm = shortened(next(iter(lms), ""), LONGEST_LM)
     if len(lms) > 1:
         lm += "…"
     others = filter(None, (score, lm))
     room = LONGEST_TITLE - sum(len(part) + len(SEPARATOR) for part in others)
-    parts = [score, shortened(str(program), room), lm]
+    name = program or settings.get("label")
+    if not name:
+        name = full_name(run["program"])
+        if len(name) > room:
+            name = short_name(run["program"])
+    parts = [score, shortened(str(name), room), lm]
     return one_line(SEPARATOR.join(filter(None, parts)))
 
 

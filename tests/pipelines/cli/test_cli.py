@@ -77,7 +77,7 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     plan, figures = result.stderr.splitlines()
     assert plan == f"{SPEC} on 10 questions (choice) from {ten}, openai/scripted"
     assert figures.startswith("likely 37 calls, ")
-    assert "; at most 140; 10 questions show differences from about " in figures
+    assert "; at most 140 calls; 10 questions show differences from about " in figures
     (tmp_path / "out" / "results.jsonl").write_text("")  # as of a run that was stopped at once
     other = evaluate(scripted, ten, "--out", tmp_path / "other")
     assert "next: folkmoot try " in other.stdout

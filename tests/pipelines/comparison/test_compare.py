@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ def test_what_is_not_in_every_run_is_left_out_and_said(run: Write) -> None:
     assert "team is not finished: 4 of its 10 questions have a row." in killed.notes
 
 
-def test_runs_are_named_by_program_then_by_its_rest_lm_and_folder(run: Write) -> None:
+def test_runs_are_named_by_program_then_by_its_rest_lm_and_folder(run, tmp_path, monkeypatch):
     def single(strategy: str, lm: str = "openai/small", name: str = "") -> Path:
         lms = {"*": {"name": lm, "endpoint": lm, "profile": {}, "settings": {}}}
         return run({1}, 3, name=name, program={"program": "single", "strategy": strategy}, lms=lms)
@@ -175,6 +176,9 @@ def test_runs_are_named_by_program_then_by_its_rest_lm_and_folder(run: Write) ->
     assert by_lm.names == ["1 agent (openai/small)", "1 agent (openai/large)"]
     by_folder = fm.compare(single("cot", name="x"), single("cot", name="y"))
     assert by_folder.names == ["1 agent (x)", "1 agent (y)"]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the names of such folders say nothing
+    unnamed = fm.compare(single("cot", name="folkmoot-x"), single("cot", name="folkmoot-y"))
+    assert unnamed.names == ["1 agent.0", "1 agent.1"]
     assert fm.compare(talk, talk).names == ["2 agents + judge.0", "2 agents + judge.1"]
     legend = ["1 agent: simple", "2 agents + judge: a, b; at most 3 rounds"]
     assert fm.compare(single("simple"), talk).legend == legend

@@ -190,9 +190,9 @@ def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_pat
     assert told["talk"]["value"] == pytest.approx(0.25)
     assert told["total"]["value"] == pytest.approx(0.25)
     assert told["arms"]["best_member"]["score"] == 1
-    assert "talk adds +25.0" in told["sentence"]
+    assert ", +25.0" in told["sentence"]
     reported = folkmoot("report", str(tmp_path / "imported/team"), "--json").stdout
-    assert "talk adds" in reported + (tmp_path / "imported/team/report.html").read_text()
+    assert "from talk" in reported + (tmp_path / "imported/team/report.html").read_text()
 
 
 class TwoOpinions(fm.Program):

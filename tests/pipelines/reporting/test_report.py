@@ -358,6 +358,9 @@ def test_an_absent_store_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         found = fm.report(tmp_path / "run")
     assert found.path.exists()
     assert not (tmp_path / "none").exists()  # a store that is not there is not made for a report
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    with pytest.warns(RuntimeWarning, match="does not have the run, which `folkmoot push"):
+        fm.report(tmp_path / "run")
 
 
 def test_the_command(tmp_path: Path) -> None:

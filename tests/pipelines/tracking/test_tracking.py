@@ -11,14 +11,17 @@ from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from by_day import some_by_day
 from children import wait_until
 from cli_helpers import closed_port
 from dialogue_rows import error_row, row
-from mlflow import MlflowClient, pyfunc
+from mlflow import MlflowClient, MlflowException, pyfunc
 from mlflow.models import Model
+from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+from requests import HTTPError, Response
 from stores import new_store
 from wire_server import Server
 
@@ -31,12 +34,19 @@ from folkmoot.pipelines.plots.protocols import Drawing, drawings
 from folkmoot.pipelines.runs.summary import Ending, summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.context import NOWHERE
-from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
+from folkmoot.pipelines.tracking.cursor import (
+    CURSOR,
+    Beginning,
+    RunState,
+    note_beginning,
+    note_pushed,
+    waiting,
+)
 from folkmoot.pipelines.tracking.entry import ModelEntry, RunEntry
 from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.log_model import log_model
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
+from folkmoot.pipelines.tracking.store import add_to_runs, check_place, current_store, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
 
@@ -284,7 +294,15 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     assert stored()[0].info.status == "FINISHED"  # also where the folder has nothing new
 
 
-@pytest.mark.parametrize(("put", "own"), [(shutil.copytree, True), (shutil.move, False)])
+def move_alone(folder: Path, target: Path) -> None:
+    shutil.move(folder, target)
+    (target / BOOKS / CURSOR).unlink()
+
+
+PUT = [(shutil.copytree, True), (shutil.move, False), (move_alone, True)]
+
+
+@pytest.mark.parametrize(("put", "own"), PUT)
 def test_what_goes_on_in_a_copy_is_a_run_of_its_own(here, put, own):
     first = pushed(here / "one", a_run(), count=2, stopped="interrupted")
     put(here / "one", here / "other")
@@ -442,7 +460,8 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
 
 SERVERS = {
     "refuses": ((401, {}, b"Who are you?"), r"^the server answers 401: Who are you\?; set MLFLOW_"),
-    "has nothing": ((404, {}, b"no\x1b[2J\nsuch page"), r": no\[2J such page$"),
+    "has nothing": ((404, {}, b"no\x1b[2J\n<b>such page"), r": no\[2J such page; MLFLOW_TRACK"),
+    "is a page": ((200, {}, b"<p>Sign in</p>"), "^the server answers with a page: Sign in; MLFLOW"),
     # As MLflow says it before 3.18, and from then on.
     "fails": ((500, {}, b""), r"cannot be used: too many 500 error resp|^the server answers 500$"),
     "is off": (b"HTTP/1.1 ", r"^http://127.0.0.1:\d+ cannot be used: Connection aborted\.$"),
@@ -455,6 +474,12 @@ def test_the_servers_own_reason(here: Path, monkeypatch: pytest.MonkeyPatch, ser
     with Server(lambda _: said) as running:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", running.origin)
         badly(here / "out", reason)
+
+
+def test_an_experiment_that_one_may_not_make(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = MlflowException("no", PERMISSION_DENIED)
+    monkeypatch.setattr(MlflowClient, "create_experiment", Mock(side_effect=refused))
+    badly(here / "out", "^you may not make the experiment toy there: set MLFLOW_EXPERIMENT_NAME")
 
 
 @pytest.mark.parametrize("address", ["h:port/x", "[::1/x"])
@@ -495,6 +520,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
     assert CANARY not in reason
     assert ("mlflow db upgrade" in reason) == (kind == "tables of another MLflow")
     assert ("mlflow migrate-filestore` puts" in reason) == (kind == "a folder")
+    assert ("write it as http:" in reason) == (kind == "an unknown store")
     assert time.monotonic() - began < 60
     assert "".join(capfd.readouterr()) == ""
     holder.close()
@@ -503,15 +529,26 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
     assert stored()[0].data.metrics["questions"] == 4
 
 
+LOGGED_AS_JSON = ("details.json", "run.json", "summary.json")
+
+
 def test_a_file_that_fails_does_not_keep_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(evaluation, "drawings", lambda name, report: {name: Drawing(full, "")})
     monkeypatch.setattr(evaluation, "dialogues_page", lambda *_: 1 / 0)
+    answer = Response()
+    answer.status_code = 413  # of a server's artifacts
+    refused = HTTPError(
+        "413 Client Error: Large for url: http://h. Response text: <b>Too large", response=answer
+    )
+    monkeypatch.setattr(MlflowClient, "log_dict", Mock(side_effect=refused))
     done = push(written(here / "out", a_run()))
     reasons = {"dialogues.html": "division by zero", "deliberation.png": "no space left"}
-    assert done.missing == reasons
+    large = dict.fromkeys(LOGGED_AS_JSON, "the server answers 413: Too large")
+    assert done.missing == {**reasons, **large}
+    assert not done.outage
     assert stored()[0].info.status == "FINISHED"
     assert (artifacts(here, done.run_ids[KIND]) / "results.jsonl").is_file()
 
@@ -533,10 +570,14 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
+COT = {"program": "single", "strategy": "cot"}
+
+
 @pytest.mark.parametrize(
     ("run", "score", "name"),
     [
         (a_run(), "72%", "72% · 2 agents + judge · small…"),
+        (a_run(program=COT), "72%", "72% · 1 agent: cot · small…"),
         (a_run(settings={"run_name": "my own"}), "72%", "my own"),
         (a_run(settings={"label": "before bootstrap_rs light with words"}), "f1 0.5", None),
         (a_run(lms={"*": {"name": "local/qwen2.5-coder-1.5b-instruct"}}), None, None),
@@ -568,6 +609,14 @@ def test_the_store_is_the_one_that_mlflow_would_name(tmp_path, monkeypatch, uri)
         if uri != "old":  # MLflow itself is asked then
             patch.delitem(sys.modules, "mlflow")
         assert store_uri() == wanted
+
+
+def test_a_run_waits_for_its_workspace(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "ours")
+    note_pushed(written(here / "out", a_run()), current_store(), whole=False)
+    assert waiting(current_store()) == [here / "out"]
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "theirs")
+    assert waiting(current_store()) == []
 
 
 def test_a_long_name_of_an_experiment_has_a_folder(here: Path) -> None:
