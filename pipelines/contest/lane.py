@@ -93,7 +93,7 @@ class Lane:
 
     def _open(self) -> None:
         plan, request = self.plan, self.plan.request
-        manifest: Manifest = plan.manifest()
+        manifest: Manifest = plan.manifest
         self._folder, self._asking = ExitStack(), ExitStack()
         try:
             self._run: Run[Manifest] = self._folder.enter_context(
