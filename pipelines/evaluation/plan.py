@@ -74,7 +74,7 @@ class EvaluationPlan:
     seated: dict[str, LMFields]
     warnings: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def engines(self) -> list[Any]:
         """The engine names under which all LMs are billed, the judge's included."""
         return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
