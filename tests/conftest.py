@@ -50,7 +50,8 @@ FROZEN = {"modules": 0}
 def pytest_runtest_setup() -> None:
     """The garbage collector passes over what imports made, before the first test and later."""
     if len(sys.modules) > FROZEN["modules"] + 300:
-        gc.collect()
+        if FROZEN["modules"]:  # what the first imports left is less than a search for it costs
+            gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 20)
         gc.enable()

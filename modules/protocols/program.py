@@ -246,9 +246,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Every agent by name; equal names become `NAME.0`, `NAME.1`, …. Then the models with an LM
         of their own that metered parts ask for.
         """
-        named = by_name([seat for _, seat in self.parts(Seat)])
-        for part in self.metered_parts:
-            named |= part.models
+        found: list[Any] = [part for _, part in self.parts((Seat, Program))]
+        named = by_name([part for part in found if isinstance(part, Seat)])
+        for part in found:
+            if isinstance(part, Program) and part.metered:
+                named |= part.models
         return named
 
     @property
@@ -258,7 +260,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """
         return [part for _, part in self.parts(Program) if part.metered]
 
-    def parts(self, kind: type[T]) -> list[tuple[str, T]]:
+    def parts(self, kind: type[T] | tuple[type[T], ...]) -> list[tuple[str, T]]:
         """Its own modules of that kind by name: not those of the candidates that an optimizer hangs
         on it.
         """

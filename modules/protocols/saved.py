@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
@@ -25,6 +26,8 @@ from ..base.files import read_regular, write_whole
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document
 
 T = TypeVar("T")
+
+_installed = cache(version)
 
 FORMAT = 1
 PACKAGES = ("folkmoot", "dspy")
@@ -226,7 +229,7 @@ def state_of(program: Saveable) -> SavedProgram:
     }
     document = {
         "format": FORMAT,
-        "versions": {package: version(package) for package in PACKAGES},
+        "versions": {package: _installed(package) for package in PACKAGES},
         "program": program.describe(),
         "environments": {place.fingerprint: place.text_form for place in environments_in(program)},
         "predictors": predictors,

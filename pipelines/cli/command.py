@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, fields
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -99,11 +100,16 @@ class CommandOption(NamedTuple):
         return next(own, "--" + self.field.name.replace("_", "-"))
 
 
-def command_options(request: type[Any]) -> dict[str, CommandOption]:
+def command_options(request: Any) -> Mapping[str, CommandOption]:
     """The command-line fields by name: a request's own first, then those of its groups. A field is
     on the command line if it is `Annotated` with an option or argument; if the command line parses
     another type than Python takes, that type comes before it.
     """
+    return _options(request)
+
+
+@cache
+def _options(request: Any) -> Mapping[str, CommandOption]:
     hints = get_type_hints(request, include_extras=True)
     declared = {own.name: own for own in fields(request)}
     names = dict.fromkeys(

@@ -93,7 +93,7 @@ class Lane:
 
     def _open(self) -> None:
         plan, request = self.plan, self.plan.request
-        manifest: Manifest = plan.manifest()
+        manifest: Manifest = plan.manifest
         self._folder, self._asking = ExitStack(), ExitStack()
         try:
             self._run: Run[Manifest] = self._folder.enter_context(
@@ -213,11 +213,11 @@ class Lane:
         return self._mean_cost(given, unit) or 0.0
 
     def _mean_cost(self, answers: Sequence[Answer], unit: str) -> float | None:
-        value = getattr(total(answer.takes for answer in answers), unit)
-        if value is None or not answers:
+        values = [getattr(answer.takes, unit) for answer in answers]
+        if None in values or not answers:
             return None
         # `takes` is the bill of all repeats.
-        return float(value) / max(1, sum(answer.answered for answer in answers))
+        return float(sum(values)) / max(1, sum(answer.answered for answer in answers))
 
     def right(self, questions: Sequence[Question]) -> list[float]:
         """Its scores on the answered questions among these; failed ones have none."""

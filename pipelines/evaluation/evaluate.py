@@ -101,7 +101,7 @@ def _evaluated(
     request, began = plan.request, time.monotonic()
     if (stored := _finished(plan)) is not None:
         return stored
-    manifest = plan.manifest().but(**caller_place(request.parent))
+    manifest = plan.manifest.but(**caller_place(request.parent))
     with running(
         RUN,
         manifest,
@@ -146,7 +146,7 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     request, folder = plan.request, plan.out
     if folder is None:
         return None
-    written = RUN.earlier(folder, plan.manifest())
+    written = RUN.earlier(folder, plan.manifest)
     if not written or request.register or request.record:
         return None
     if request.tracking and not is_sent(folder, written.get("mlflow_run_id")):

@@ -74,7 +74,7 @@ class EvaluationPlan:
     seated: dict[str, LMFields]
     warnings: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def engines(self) -> list[Any]:
         """The engine names under which all LMs are billed, the judge's included."""
         return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
@@ -165,6 +165,7 @@ class EvaluationPlan:
         folders = () if self.out is None else (self.out, self.out / WEIGHTS)
         return account_of(self.request.budget, self.engines, *folders)
 
+    @cached_property
     def manifest(self) -> Manifest:
         """The description of the run in `run.json`."""
         about = self.program, self.questions, self.lm, self.settings, self.metric
@@ -208,7 +209,7 @@ class EvaluationPlan:
             check_writable(self.out)
             # Weights that are yet to be fitted decide which program the folder holds.
             if not self.program.lacks_weights:
-                RUN.earlier(self.out, self.manifest())
+                RUN.earlier(self.out, self.manifest)
             check_orders(self.out, self.request.permute)
         self.account()  # refuse a bad budget now, before any question is paid for
 

@@ -6,10 +6,13 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from folkmoot.pipelines.cli import app as cli
@@ -17,6 +20,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 KEY = "sk-canary-7f3a9c"
 SPEC = "deliberation:intuitive,reasoner:judge"
+_DESCRIBED = cache(get_command)
 
 
 def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +38,11 @@ def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def folkmoot(*words: Any, code: int | None = None) -> Any:
     """What the command line does with these words; the code that it ends with may be given."""
-    done = CliRunner().invoke(cli.app, [str(word) for word in words])
+    given = [str(word) for word in words]
+    # Each process describes the commands once; help leaves a mark on them.
+    described = get_command if {"--help", "--help-all"} & {*given} else _DESCRIBED
+    with patch("typer.testing._get_command", described):
+        done = CliRunner().invoke(cli.app, given)
     assert code in (None, done.exit_code), done.output
     return done
 

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import tempfile
 from contextlib import closing
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def read_migrations_once() -> None:
     script.ScriptDirectory.from_config, script.ScriptDirectory.read_once = from_config, True
 
 
+@cache
 def _template() -> Path:
     """Made once on a machine for each version of MLflow, by the first process that asks."""
     kept = Path(tempfile.gettempdir(), f"folkmoot-test-stores-{os.getuid()}")

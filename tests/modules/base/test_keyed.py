@@ -36,34 +36,23 @@ def test_a_file_is_read_and_written_unchanged() -> None:
     assert whole.named["b"].name == "b"
     assert whole.main is None
     assert json.dumps(whole) == TEXT
+    with pytest.raises(KeyError, match="name"):
+        _ = Part.of({"size": 1}).name
 
 
-def test_it_is_a_dictionary_of_dictionaries() -> None:
+def test_it_is_a_dictionary_of_dictionaries_whose_attributes_are_made_once() -> None:
     plain = json.loads(TEXT)
     whole = Whole.of(plain)
     assert whole == plain
     assert whole | {"title": "u"} == {**plain, "title": "u"}
     assert "main" not in whole
     assert copy.deepcopy(whole).parts[0].name == "a"
-
-
-def test_what_an_attribute_holds_is_made_once_and_stays() -> None:
-    whole = Whole.of(json.loads(TEXT))
+    other = whole.but(title="u")
+    assert (whole.title, other.title, other.parts[0].name) == ("t", "u", "a")
     whole.parts[0]["size"] = 3
     assert whole["parts"][0]["size"] == 3
     assert whole.parts is whole.parts
     assert Whole.of(whole) is whole
-
-
-def test_a_copy_has_other_values_and_the_same_attributes() -> None:
-    whole = Whole.of(json.loads(TEXT))
-    other = whole.but(title="u")
-    assert (whole.title, other.title, other.parts[0].name) == ("t", "u", "a")
-
-
-def test_a_needed_key_that_is_missing_is_named() -> None:
-    with pytest.raises(KeyError, match="name"):
-        _ = Part.of({"size": 1}).name
 
 
 def test_rows_of_users_have_attributes_all_the_way_down() -> None:
@@ -72,12 +61,7 @@ def test_rows_of_users_have_attributes_all_the_way_down() -> None:
     assert row.repeat == 0
     assert isinstance(row.transcript[0], TurnFields)
     assert row.transcript[0].usage.calls == 2
-
-
-def test_a_plain_turn_that_is_added_later_has_attributes_too() -> None:
-    row = ResultRow.of({"transcript": [{"agent": "a"}]})
-    assert row.transcript[0].agent == "a"
-    row["transcript"].append({"agent": "b"})
+    row["transcript"].append({"agent": "b"})  # a plain one that is added later
     assert [turn.agent for turn in row.transcript] == ["a", "b"]
 
 

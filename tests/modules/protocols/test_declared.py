@@ -264,9 +264,3 @@ def test_a_step_that_prepares_an_answer_has_typed_outputs_too(scripted: Scripted
     turn = asyncio.run(seat.work(fm.Task("How many words?", None, None, "span"), "count"))
     assert (turn.step, turn.answer) == ("count", None)
     assert turn.outputs == {"words": 3, "answer": "three"}
-
-
-def test_saved_it_is_loaded_by_its_name(tmp_path: Path) -> None:
-    Debate(4).save(tmp_path / "saved")
-    loaded = fm.load_program(tmp_path / "saved", protocols={"debate": Debate})
-    assert loaded.describe() == Debate(4).describe()

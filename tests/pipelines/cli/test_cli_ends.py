@@ -246,11 +246,3 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def test_another_run_is_not_shown(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
-    words = ["--no-track", "--out", tmp_path / "out"]
-    assert evaluate(scripted, ten, *words).exit_code == 0
-    ended = evaluate(scripted, ten, *words, program="single:cot")
-    assert "holds another run (its program differs)" in ended.stderr
-    assert (ended.exit_code, ended.stdout) == (2, "")

@@ -65,14 +65,11 @@ def refusal(*args: Any, **kwargs: Any) -> str:
     return message
 
 
-def test_jsonl(tmp_path: Path) -> None:
+def test_jsonl_and_csv_with_json_cells(tmp_path: Path) -> None:
     found = load(write(tmp_path / "data.jsonl", *ROWS))
     assert found == EXPECTED
     assert [question.kind for question in found] == KINDS
     assert load([question.to_row() for question in found]) == EXPECTED
-
-
-def test_csv_with_json_cells(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         writer = csv.DictWriter(file, list(ROWS[0]))
@@ -252,6 +249,7 @@ def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
     assert set(own.here) == {"test", "validation"}
 
 
+OF_SCIENCE = {"choices": ["x", "y"], "topic": "t", "category": "c", "skill": "k"}
 HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
     "arc-challenge": (
         "ARC-Challenge/test-00000-of-00001.parquet",
@@ -263,8 +261,7 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
     "gsm8k": (
         "main/test-00000-of-00001.parquet",
         [{"question": "How many?", "answer": "4 * 300 = <<4*300=1200>>1200\n#### 1,200"}],
-        {"id": "gsm8k-test-0000", "answer": "1200", "kind": "number",
-         "meta": {}},
+        {"id": "gsm8k-test-0000", "answer": "1200", "kind": "number", "meta": {}},
     ),
     "hotpotqa": (
         "distractor/validation-00000-of-00001.parquet",
@@ -277,17 +274,13 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "scienceqa": (
         "data/test-00000-of-00001-0123456789abcdef.parquet",
-        [{"image": {"bytes": b"x", "path": None}, "question": "See?", "choices": ["x", "y"],
-         "answer": 0,
-          "hint": "", "grade": "grade1", "subject": "s", "topic": "t", "category": "c",
-          "skill": "k"},
-         {"image": None, "question": "Which?", "choices": ["x", "y"], "answer": 1, "hint": "Look.",
-          "grade": "grade11", "subject": "natural science", "topic": "t", "category": "c",
-          "skill": "k"}],
+        [{"image": {"bytes": b"x", "path": None}, "question": "See?", "answer": 0, "hint": "",
+          "grade": "grade1", "subject": "s", **OF_SCIENCE},
+         {"image": None, "question": "Which?", "answer": 1, "hint": "Look.", "grade": "grade11",
+          "subject": "natural science", **OF_SCIENCE}],
         {"id": "scienceqa-test-1", "question": "Which?\nLook.", "answer": "B",
          "meta": {"subject": "natural science", "topic": "t", "category": "c", "skill": "k",
-         "grade": 11,
-                  "hint": "Look."}},
+         "grade": 11, "hint": "Look."}},
     ),
 }  # fmt: skip
 
@@ -433,14 +426,10 @@ REAL = [
     ("boolq-open", "validation", 3270, "boolean"),
 ]
 DATA = os.environ.get("FOLKMOOT_DATA")
-WITHOUT = "FOLKMOOT_DATA names no folder with the real data sets"
-needs_data = pytest.mark.skipif(not DATA, reason=WITHOUT)
-
-
 BY_DAY = ("gsm1k", "hotpotqa-context", "com2sense")  # the smallest of each kind
 
 
-@needs_data
+@pytest.mark.skipif(not DATA, reason="FOLKMOOT_DATA names no folder with the real data sets")
 @pytest.mark.parametrize(
     ("name", "split", "rows", "kind"),
     [pytest.param(*one, marks=[] if one[0] in BY_DAY else pytest.mark.nightly) for one in REAL],

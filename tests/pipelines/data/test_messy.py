@@ -77,9 +77,6 @@ def test_the_docs_say_what_messy_files_say() -> None:
 def test_the_option_that_settles_numbers(reading: str, answer: str, tmp_path: Path) -> None:
     path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "choices": FOUR, "answer": 1}))
     assert load(path, columns={"answer": f"answer:{reading}"})[0].answer == answer
-
-
-def test_a_place_needs_options(tmp_path: Path) -> None:
     path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "first": "a", "answer": 1}))
     with pytest.raises(fm.UserError, match="answer:from1 counts options, but no column is"):
         load(path, columns={"answer": "answer:from1"})
@@ -111,10 +108,7 @@ def test_numbers_fit_all_rows(rows: list[tuple[Any, Any]], answers: list[str] | 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (
-            text("question,choices,A,B,answer", 'Which?,"[""x"", ""y""]",x,y,x'),
-            "be in choices or in A, B",
-        ),
+        (text("question,choices,A,B,answer", 'Which?,"[""x"", ""y""]",x,y,x'), "or in A, B"),
         (text("question,A,B,answer", "Which?,,,no"), "line 2: no option in A, B"),
         (text("Which is red?,blood,grass,A", "Which is green?,a,b,B"), "put a line such as"),
         (text("version https://git-lfs.github.com/spec/v1", "size 9"), "run git lfs pull"),
@@ -295,9 +289,8 @@ def test_packed_text(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path
     packed = pack(b"question,answer\nWho?,Ada\n")
     assert load(put(tmp_path / f"q.csv{suffix}", packed))[0].answer == "Ada"
     assert "cannot be read: Truncated" in refusal(put(tmp_path / f"t.csv{suffix}", packed[:-9]))
-    assert "far larger once unpacked" in refusal(
-        put(tmp_path / f"b.csv{suffix}", pack(b"0" * 2**27))
-    )
+    bomb = put(tmp_path / f"b.csv{suffix}", pack(bytes(2**26 + 1)))
+    assert "far larger once unpacked" in refusal(bomb)
     assert "is an archive: unpack it" in refusal(put(tmp_path / "q.zip", b"PK"))
 
 

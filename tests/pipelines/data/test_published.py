@@ -300,6 +300,7 @@ NESTED = {"title": "T", "paragraphs": [IN_ARTICLE]}
 
 
 ROW = {"question": Q, "answer": "Ada", "context": "Ada wrote."}
+TAT_QA = {"paragraphs": [{"text": "Ada wrote."}], "questions": [{"question": Q, "answer": "Ada"}]}
 HELD = (
     {"features": [{"name": "question"}], "rows": [{"row_idx": 0, "row": ROW}]},  # of the hub
     {name: {"0": cell, "1": cell} for name, cell in ROW.items()},  # pandas.DataFrame.to_json
@@ -316,15 +317,7 @@ HELD = (
         (".jsonl", NESTED),
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
         (".jsonl", {"id": "1", "story": "Ada wrote.", "qas": [{"question": Q, "answer": "Ada"}]}),
-        (
-            ".json",
-            [
-                {
-                    "paragraphs": [{"text": "Ada wrote."}],
-                    "questions": [{"question": Q, "answer": "Ada"}],
-                }
-            ],
-        ),  # TAT-QA
+        (".json", [TAT_QA]),
         *((".json", whole) for whole in HELD),
     ],
 )
@@ -336,12 +329,9 @@ def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: P
     assert found == {(Q, "Ada", "Ada wrote.")}
 
 
-def test_ids_of_articles_are_numbered() -> None:
+def test_ids_of_articles_are_numbered_and_labels_may_be_numbers() -> None:
     rows = [{**row, "example_id": "high1"} for row in asked("x", "y")]
     assert [question.id for question in load(rows)] == ["high1", "high1-2"]
-
-
-def test_labels_may_be_numbers_in_python() -> None:
     [question] = load(asked(2, choices={1: "x", 2: "y"}))
     assert (question.choices, question.answer) == ({"1": "x", "2": "y"}, "2")
 
@@ -388,7 +378,7 @@ def test_answers_in_cells_are_opened(cell: str, answer: str | None, tmp_path: Pa
     assert load(path)[0].answer == answer
 
 
-def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
+def test_options_that_numpy_printed_are_not_joined_and_an_open_list_is_refused(tmp_path) -> None:
     path = tmp_path / "q.csv"
     path.write_bytes(text("question,choices,answer", f"{Q},\"['0' '30'\n '45']\",30"))
     assert load(path)[0].choices == {"A": "0", "B": "30", "C": "45"}
@@ -396,6 +386,9 @@ def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
     passages = f"{{'title': array(['T'], dtype='<U1'), 'sentences': {inner}}}"
     path.write_bytes(text("question,answer,context", f'{Q},Rome,"{passages}"'))
     assert load(path)[0].context == ["T: It is Rome."]
+    path.write_bytes(text("question,answer", f'{Q},"[\'open"'))
+    with pytest.raises(UserError, match="answer is not readable"):
+        load(path)
 
 
 def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
@@ -419,11 +412,8 @@ NUMBERED = [
     for n in range(10)
 ]  # fmt: skip
 REFUSED = (
-    (
-        "ragas",
-        [{"question": Q, "answer": "Rome", "contexts": ["x"], "ground_truth": "Paris"}],
-        "--columns answer=ground_truth",
-    ),
+    ("ragas", [{"question": Q, "answer": "Rome", "contexts": ["x"], "ground_truth": "Paris"}],
+     "--columns answer=ground_truth"),
     ("a corrected place", [{"question": Q, "choices": ["x", "y"], "answer": 0,
       "correct_answer": "1"}], "--columns answer=correct_answer"),
     ("numbered", NUMBERED, "--columns 'choices=Reply 1,Reply 2,Reply 3,Reply 4,Reply 5'"),
@@ -480,13 +470,6 @@ def test_what_is_not_one_question_is_refused(name, rows, says, tmp_path):
         load(path)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_an_unreadable_answer_cell_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "q.csv"
-    path.write_bytes(text("question,answer", f'{Q},"[\'open"'))
-    with pytest.raises(UserError, match="answer is not readable"):
-        load(path)
 
 
 def test_one_letter_and_long_golds_are_warned_of() -> None:

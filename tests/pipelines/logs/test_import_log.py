@@ -113,6 +113,7 @@ def test_faults_name_file_and_line(row: dict[str, Any], said: str, tmp_path: Pat
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.usefixtures("quick_rivals", "no_figures")
 def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = []
     for n in range(40):
@@ -132,7 +133,8 @@ def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     by_table = read_outcomes(found.outcomes)
     assert (by_folders.correct == by_table.correct).all()
     embed_words(monkeypatch)
-    fm.train(found.outcomes, out=tmp_path / "network")
+    small = {"hidden": 8, "heads": 2, "epochs": 2}
+    fm.train(found.outcomes, out=tmp_path / "network", settings=small, tracking=False)
 
 
 def test_the_command_says_what_it_made_and_is_light(table: Path, tmp_path: Path) -> None:

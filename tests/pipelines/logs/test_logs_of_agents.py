@@ -134,32 +134,28 @@ def test_a_job_of_harbor(tmp_path: Path) -> None:
     refused("no trial beside it", fm.import_log, alone)
 
 
-def test_a_job_that_was_run_again_has_trials_of_the_same_tasks(tmp_path: Path) -> None:
-    for job in ("first", "second"):
-        write_json(tmp_path / job / "a__x1" / "result.json", harbor("a", {"reward": 1.0}))
+def test_rewards_between_are_scores_and_a_second_job_has_trials_of_the_same_tasks(tmp_path) -> None:
+    write_json(tmp_path / "one" / "a" / "result.json", harbor("a", {"reward": 1.0}))
+    write_json(tmp_path / "again" / "a__x1" / "result.json", harbor("a", {"reward": 1.0}))
     assert fm.import_log(tmp_path).answers == 2
-
-
-def test_rewards_between_are_scores(tmp_path: Path) -> None:
-    write_json(tmp_path / "a" / "result.json", harbor("a", {"reward": 1.0}))
-    write_json(tmp_path / "b" / "result.json", harbor("b", {"reward": 0.5}))
-    found = fm.import_log(tmp_path)
+    write_json(tmp_path / "one" / "b" / "result.json", harbor("b", {"reward": 0.5}))
+    found = fm.import_log(tmp_path / "one")
     (run,) = found.runs.values()
     assert run.score == 0.75
     assert [row.get("score") for row in outcomes(found)] == [1.0, 0.5]
 
 
-def test_a_report_of_swe_bench(tmp_path: Path) -> None:
+def test_reports_of_swe_bench_and_results_which_say_nothing_of_tasks_in_no_list(tmp_path) -> None:
     found = fm.import_log(write_json(tmp_path / "gpt-4o.first.json", REPORT))
     expected = {"a__b-1": True, "a__b-2": False, "a__b-3": False, "c__d-1": False}
     assert solved(found) == {"gpt-4o.first": expected}
     assert {row["question_id"]: row["cluster"] for row in outcomes(found)}["c__d-1"] == "c/d"
-
-
-def test_results_of_a_submission_say_nothing_of_tasks_in_no_list(tmp_path: Path) -> None:
     document = {"resolved": ["a__b-1"], "no_generation": ["a__b-2"], "no_logs": []}
     found = fm.import_log(write_json(tmp_path / "entry" / "results" / "results.json", document))
     assert solved(found) == {"entry": {"a__b-1": True, "a__b-2": False}}
+    ids = {"resolved_ids": ["a__b-1"], "unresolved_ids": ["a__b-1"]}
+    with pytest.raises(fm.UserError, match="a__b-1 is resolved and unresolved"):
+        fm.import_log(write_json(tmp_path / "m.json", REPORT | ids), tmp_path / "out")
 
 
 def test_details_and_leaderboards_have_costs_and_calls(tmp_path: Path) -> None:
@@ -250,7 +246,10 @@ def test_a_table_that_could_mean_anything_is_refused(text: str, says: str, tmp_p
     refused(says, fm.import_log, tmp_path / "t.csv")
 
 
-def test_a_header_of_tasks_and_a_line_an_agent(tmp_path: Path) -> None:
+def test_tables_with_a_line_an_agent_or_a_trial(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("agent,t1,t2\na,1,\nb,0,-\n")
+    found = fm.import_log(tmp_path / "t.csv", tmp_path / "out")
+    assert (found.answers, found.left_out) == (2, {"samples that were not tried": 2})
     lines: list[dict[str, Any]] = [
         {"tasks": ["a__b-1", "a__b-2"]},
         {"agent": "x", "solved": "1-"},
@@ -260,9 +259,6 @@ def test_a_header_of_tasks_and_a_line_an_agent(tmp_path: Path) -> None:
     found = fm.import_log(tmp_path / "t.jsonl")
     assert {name: run.score for name, run in found.runs.items()} == {"x": 1.0, "y": 0.4}
     assert found.answers == 6
-
-
-def test_a_row_a_trial(tmp_path: Path) -> None:
     rows = [
         {"agent": "x", "task": f"a__b-{task}", "trial": trial, "resolved": task == trial}
         for task in (1, 2)
@@ -319,16 +315,3 @@ def test_native_logs_give_the_counts_of_their_harness(native: Path) -> None:
         total = document.get("total_instances", len(document.get("results", [])))
         counts = run.summary.counts
         assert (counts.correct, counts.rows) == (resolved, total), path.name
-
-
-def test_a_report_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
-    ids = {"resolved_ids": ["a__b-1"], "unresolved_ids": ["a__b-1"]}
-    with pytest.raises(fm.UserError, match="a__b-1 is resolved and unresolved"):
-        fm.import_log(write_json(tmp_path / "m.json", REPORT | ids), tmp_path / "out")
-
-
-def test_tasks_that_an_agent_has_not_tried_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("agent,t1,t2\na,1,\nb,0,-\n")
-    found = fm.import_log(path, tmp_path / "out")
-    assert (found.answers, found.left_out) == (2, {"samples that were not tried": 2})

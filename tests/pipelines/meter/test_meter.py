@@ -356,14 +356,14 @@ def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path, membe
         }
         command = fm.Command(f"{BARE} {CREW}")
         team = fm.Ensemble([command] * members) if members else command
-        first = run(team, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
+        first = run(team, server, 3, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
         assert (first.score, other.bodies) == (1.0, [])
         assert list(first.summary.run.lms) == ["*", "theirs"]
     calls = first.summary.usage["calls"]
-    assert (calls, len(server.bodies)) == (12 * max(1, members), 12)  # equal calls are made once
-    again = run(team, server, lm=f"replay/{tmp_path / 'record'}")
+    assert (calls, len(server.bodies)) == (6 * max(1, members), 6)  # equal calls are made once
+    again = run(team, server, 3, lm=f"replay/{tmp_path / 'record'}")
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
-    assert len(server.bodies) == 12
+    assert len(server.bodies) == 6
 
 
 def test_the_lm_of_all_other_names_is_of_the_run(server: ScriptedServer, tmp_path: Path) -> None:
@@ -391,12 +391,12 @@ def test_a_team_with_several_models_enters_a_contest(server, tmp_path, monkeypat
     server.reply = lambda body: "A"
     asked: Any = {"lm": ["openai/m", "theirs=openai/big"], "only": ["one prompt"], "confirm": False}
     command = f"cmd:{BARE} {CREW}"
-    found = fm.contest(questions(12), added=[command], out=tmp_path, tracking=False, **asked)
+    found = fm.contest(questions(6), added=[command], out=tmp_path, tracking=False, **asked)
     assert {body["model"] for body in server.bodies} == {"m", "big"}
     (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
     assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
     with pytest.raises(fm.UserError, match="theirs its own LM, and no program here"):
-        fm.contest(questions(12), tracking=False, **asked)
+        fm.contest(questions(6), tracking=False, **asked)
 
 
 FAULTY: list[dict[str, Any]] = [{"n": -1_000_000}, {"n": "3"}, {"n": 1.5}, {"max_tokens": -1}]

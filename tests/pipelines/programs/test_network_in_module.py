@@ -72,6 +72,8 @@ def learned() -> fm.StrategyNetwork:
     settings["weight"] = "conditional"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("folkmoot.optimizers.policy.rivals._FOLDS", 0)
+        for name in ("trust", "graphs", "rewards", "strategies"):
+            patched.setattr(f"folkmoot.pipelines.training.train.{name}_plot", lambda *_: False)
         return fm.train(rows, embedding=words_of, settings=settings, tracking=False)
 
 

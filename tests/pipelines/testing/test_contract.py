@@ -35,6 +35,7 @@ class TestSelfConsistency(ProtocolContract):
         return fm.SingleAgent("self_consistency", samples=3)
 
 
+@pytest.mark.nightly  # by day, test_pick.py has an ensemble
 class TestWeightedEnsemble(ProtocolContract):
     def program(self) -> Program:
         return fm.Ensemble(["simple", "cot"], vote="weighted", weights=[1.0, 1.5])
