@@ -125,7 +125,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                 raise
             except LMError as problem:
                 reason = without_keys(said_by(problem), seated_lms(program))
-                if isinstance(problem, _HOPELESS):  # of an LM that is not ours
+                alone = meter is not None and meter.refused_alone(problem)
+                if isinstance(problem, _HOPELESS) and not alone:  # of an LM that is not ours
                     raise UserError(
                         f"the LM cannot be used ({reason}): check its name and key"
                     ) from None

@@ -29,6 +29,7 @@ from .endpoint import (
     hiding,
     is_stream,
     not_connected,
+    note_cost,
     origin,
     packed_otherwise,
     plain_address,
@@ -125,6 +126,7 @@ class HttpEndpoint:
         about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
         if status < 300:
             reply = read(text, about)
+            note_cost(reply, headers)
             self.answered = True
             return reply
         from .refusals import failure_of
@@ -144,7 +146,7 @@ class HttpEndpoint:
         `sink` as they come. Raises as `send` does, and NoSuchPathError.
         """
         body = {"model": self.model, **payload}
-        status, headers, text = await self._post(body, path, sink, headers)
+        status, answer_headers, text = await self._post(body, path, sink, headers)
         about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
         if not self.has_path(path):
             from .refusals import lacks_path
@@ -154,11 +156,12 @@ class HttpEndpoint:
         if status < 300:
             streams = is_stream(text)
             reply = read(read_events(text, about) if streams else read_answer_body(text, about))
+            note_cost(reply, answer_headers)
             self.answered = self.paths[path] = True
             return reply
         from .refusals import failure_of
 
-        raise failure_of(status, text, headers, about)
+        raise failure_of(status, text, answer_headers, about)
 
     def has_path(self, path: str) -> bool | None:
         """Whether the endpoint serves a path; None where that is not known yet."""
@@ -253,7 +256,9 @@ class HttpEndpoint:
             raise FatalCallError(proxy_refuses(f"the proxy before {self.name}", said)) from None
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
-                raise FatalCallError(f"{self.name} speaks TLS: write https://") from None
+                from .refusals import speaks_tls
+
+                raise speaks_tls(self.name) from None
             # The status of an answer says enough of a refusal whose words cannot be read.
             if answer is not None and answer.status >= 300:
                 return answer.status, answer.headers, ""

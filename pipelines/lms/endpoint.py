@@ -31,6 +31,7 @@ from .failures import (
 )
 
 MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
+COST_HEADER = "x-litellm-response-cost"
 TICKS = 10**10  # of xAI's unit of cost in a USD
 
 # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
@@ -49,19 +50,22 @@ class TokenCounts(TypedDict):
 
 
 TOOL_CALLS = "tool_calls"
-KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", TOOL_CALLS})
+KEEPABLE = frozenset(
+    {"stop", "stop_sequence", "end_turn", "eos", "eos_token", "complete", TOOL_CALLS}
+)
 """The finish reasons of replies that were neither cut off nor refused."""
 
 _CUT_OFF = frozenset(
     {
         *("max_tokens", "max_output_tokens", "model_length", "token_limit", "length"),
-        *("model_context_window_exceeded", "context_length_exceeded", "error_limit"),
+        *("model_context_window_exceeded", "context_length_exceeded", "error_limit", "max_length"),
     }
 )
 _FAILED = frozenset(
     {
         *("error", "abort", "aborted", "cancelled", "insufficient_system_resource"),
         *("network_error", "server_error", "upstream_error", "timeout"),
+        *("function_call_filter", "malformed_function_call", "unexpected_tool_call"),
     }
 )
 """The finish reasons of attempts that failed on the way."""
@@ -80,6 +84,11 @@ class Charges(TypedDict):
     lasting_write_tokens: int | None
     surcharges: list[str] | None
 
+
+UNFINISHED = "unfinished"
+"""How a stream ended that gave no reason: perhaps it broke, so that no cache keeps it."""
+_PIECES = ("reasoning_content", "reasoning", "thinking", "refusal")
+"""The texts that a stream gives in pieces, beside the content."""
 
 _SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
 
@@ -198,9 +207,30 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
         body: dict[str, Any] = from_json(text)
         error = error_instead(body)
     except UNREADABLE:
+        if is_stream(text):  # as some servers answer, whatever they are asked for
+            return _read_stream(text, endpoint, what)
         raise _unreadable(text, endpoint, what) from None
     _raise(error, endpoint)
     return body
+
+
+def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any]:
+    """The chat completion that a stream of events makes. Raises as `read_events` does, and
+    TransientError where it makes none.
+    """
+    events = list(events_in(read_events(text, endpoint)))
+    usage = usage_of_events(events) or None
+    try:
+        whole = joined_chat(events)
+    except UNREADABLE:
+        raise _unreadable(text, endpoint, what, usage) from None
+    choice = whole["choices"][0]
+    if choice["finish_reason"] == UNFINISHED:
+        # Some servers never say why a reply ended, but all say when their stream did.
+        if "[DONE]" not in text:
+            raise _unreadable(text, endpoint, what, usage)
+        choice["finish_reason"] = "stop"
+    return {**whole, "usage": usage}
 
 
 def body_text(content: bytes | bytearray) -> str:
@@ -266,6 +296,47 @@ def usage_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return usage
 
 
+def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The completion that the events of a chat stream make, of its first choice."""
+    message: dict[str, Any] = {"content": ""}
+    reason, tier, model = None, None, None
+    ids: dict[int, object] = {}
+    calls: dict[object, dict[str, str]] = {}
+    for event in events:
+        tier, model = event.get("service_tier") or tier, event.get("model") or model
+        for choice in event.get("choices") or []:
+            # Of several choices a transcript shows one; the client has got all of them.
+            if choice.get("index"):
+                continue
+            delta = choice.get("delta") or {}
+            message["content"] += text_in(delta.get("content")) or choice.get("text") or ""
+            for name in _PIECES:
+                if isinstance(delta.get(name), str):
+                    message[name] = message.get(name, "") + delta[name]
+            reason = choice.get("finish_reason") or reason
+            older = delta.get("function_call")  # of functions, before there were tools
+            for call in delta.get("tool_calls") or (older and [{"function": older}]) or ():
+                # Name and arguments of a call come in pieces, of several calls in turn. Some
+                # servers number all calls alike.
+                place = call.get("index") or 0
+                ids[place] = call.get("id") or ids.get(place)
+                own = calls.setdefault((place, ids[place]), {"name": "", "arguments": ""})
+                function = call.get("function") or {}
+                for name in own:
+                    own[name] += arguments_text(function.get(name) or "")
+    message["tool_calls"] = [{"function": value} for value in calls.values()]
+    content, reason = message["content"], reason or UNFINISHED
+    choice = {"message": message, "text": content, "finish_reason": reason}
+    return {"choices": [choice], "service_tier": tier, "model": model}
+
+
+def arguments_text(arguments: object) -> str:
+    """The arguments of a call, which some servers give as an object."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments)
+
+
 def read_events(text: str, endpoint: AskedEndpoint) -> str:
     """The text of a stream, with a line feed at the end of each line. Raises what an error among
     its events means; the usage that other events state is billed.
@@ -313,8 +384,9 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         # Thoughts without an end met a token limit, though some servers say "stop".
         if spoken.unfinished:
             reason = "length"
-        if not answer and message.get("refusal"):
-            answer, reason = text_in(message["refusal"]), "refusal"
+        declined = "" if answer else _refusal_in(message)
+        if declined:
+            answer, reason = declined, "refusal"
         elif reason in REFUSED:
             answer = ""
         return Reply(
@@ -349,7 +421,11 @@ def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None
 
 def _why_blocked(body: Mapping[str, Any]) -> str:
     feedback = body.get("promptFeedback") or body.get("prompt_feedback") or {}
-    return one_line(str(feedback.get("blockReason") or "without a reason"))[:100]
+    reason = feedback.get("blockReason")
+    if not reason and body.get("choices"):
+        ended = _in_one_spelling(str(body["choices"][0].get("finish_reason")))
+        reason = ended if ended in REFUSED else None
+    return one_line(str(reason or "without a reason"))[:100]
 
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
@@ -361,11 +437,24 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
     return reason
 
 
+_ENUM = re.compile(r"^finish_?reason[._]")
+
+
 @lru_cache(maxsize=256)
 def _in_one_spelling(reason: str) -> str:
     """The reason for which a choice ended, in one spelling for all providers."""
-    reason = one_line(reason)[:40].casefold().replace("-", "_")
+    reason = one_line(reason)[:80].casefold().replace("-", "_")
+    # Google's filters have their reason behind a colon; some servers write the name of an enum.
+    reason = _ENUM.sub("", reason).partition(":")[0]
     return "length" if reason in _CUT_OFF else reason
+
+
+def _refusal_in(message: Mapping[str, Any]) -> str:
+    """The words by which an LM declines to answer, apart from its text."""
+    parts = message.get("content")
+    if not message.get("refusal") and isinstance(parts, list):
+        return "".join(text_in(part.get("refusal")) for part in parts if isinstance(part, dict))
+    return text_in(message.get("refusal"))
 
 
 _THOUGHTS = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details"})
@@ -475,6 +564,15 @@ def cost_in(usage: object) -> float | None:
     return stated
 
 
+def note_cost(reply: Reply, headers: Mapping[str, str]) -> None:
+    """Note what LiteLLM's proxy says in a header that a call cost, where the reply does not say
+    it.
+    """
+    if reply.cost_usd is None and COST_HEADER in headers:
+        # It says 0 of a model whose price it does not know.
+        reply.cost_usd = _dollars(headers[COST_HEADER]) or None
+
+
 def _dollars(cost: Any) -> float | None:
     """An amount, which some providers give as text."""
     if isinstance(cost, bool):
@@ -525,8 +623,6 @@ def _unreadable(
 
     if is_page(text):
         return failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
-    if is_stream(text):
-        what = f"{what} but a stream of events, which was not asked for"
     said = "it is empty"
     if text.strip():
         said = error_in(text)
@@ -576,6 +672,8 @@ _CACHED = (
 _WRITTEN = (
     ("prompt_tokens_details", "cache_creation_tokens"),
     ("prompt_tokens_details", "cache_write_tokens"),
+    ("prompt_tokens_details", "cache_creation_input_tokens"),
+    ("input_tokens_details", "cache_write_tokens"),
     "cache_creation_input_tokens",
 )
 # Where they state how long what was written stays, and what they call hours there.

@@ -741,6 +741,7 @@ class Engine:
                 raise cancelled
             reply = sending.result()
             self._note_model(reply)
+            self._note_thoughts(reply)
             self._note_cut(call.payload, lost["prompt_tokens"] or 0, reply)
             if not call.whole:
                 reply.body = None
@@ -798,6 +799,16 @@ class Engine:
         if reply.model is None or _same_model(self.model, reply.model):
             return
         self._say_once(f"{self.model} is answered by {reply.model!r}")
+
+    def _note_thoughts(self, reply: Reply) -> None:
+        """Say once that a reply holds nothing but thoughts, as where a server takes the answer for
+        a part of them.
+        """
+        if not reply.text and reply.thoughts and reply.finish_reason == "stop":
+            self._say_once(
+                f"{self.model} puts its whole reply into its thoughts: switch the reasoning parser "
+                "of its server off, or its thinking (--lm-set extra_body=…)"
+            )
 
     def _note_cut(self, payload: Mapping[str, Any], likely: int, reply: Reply) -> None:
         """Say once that an endpoint has counted far fewer tokens than a prompt has, as Ollama does

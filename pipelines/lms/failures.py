@@ -145,6 +145,7 @@ class Habits:
     renames: bool = False  # max_tokens to max_completion_tokens
     folds: bool = False  # the system message into the first message
     schema: bool | None = None  # whether it holds replies to a schema; None until that is known
+    streams: bool = False  # whether it answers by streams alone
     notes: list[str] = field(default_factory=list)
     """What was changed, a sentence each."""
 
@@ -157,6 +158,8 @@ class Habits:
             fitted["max_completion_tokens"] = fitted.pop("max_tokens")
         if self.folds:
             fitted["messages"] = _folded(fitted["messages"])
+        if self.streams and "stream" in fitted:
+            fitted |= {"stream": True, "stream_options": {"include_usage": True}}
         if self.schema is False and asks_our_schema(fitted):
             del fitted["response_format"]
         return fitted
@@ -174,7 +177,7 @@ class Habits:
 
     def trying(self, changes: Iterable[Change]) -> Habits:
         """The habits with more changes, on trial."""
-        tried = Habits(set(self.left_out), self.renames, self.folds, self.schema)
+        tried = Habits(set(self.left_out), self.renames, self.folds, self.schema, self.streams)
         for change in changes:
             tried.keep(change)
         return tried
@@ -185,7 +188,7 @@ class Change:
     """A change of requests, in words, with the habit that it becomes if it works."""
 
     sentence: str
-    what: Literal["left_out", "renames", "folds", "schema"]
+    what: Literal["left_out", "renames", "folds", "schema", "streams"]
     name: str = ""
 
 

@@ -19,7 +19,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.lm15 import Request
 from dspy.utils.callback import BaseCallback
-from dspy.utils.exceptions import LMTimeoutError, LMTransportError
+from dspy.utils.exceptions import LMError, LMTimeoutError, LMTransportError
 
 from ...modules.agents.dspy_lm import reply_text, texts_of
 from ...modules.base.calls import (
@@ -38,6 +38,7 @@ from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import POLL_SECONDS
 from .endpoint import KEEPABLE, Reply, charges_in, tokens_in, without_keys
+from .failures import AskedEndpoint, RefusedRequest
 from .ledger import Entry, usage_of
 from .named import engine_of
 from .prices import price_per_token
@@ -158,11 +159,16 @@ class _Call:
         )
         tokens = tokens_in(plain, reply_text(noted.get("outputs")))
         spent = replace(ended, **tokens)
+        # DSPy's own usage lacks what a provider says that the call cost.
+        body = _get(response, "provider_data")
+        charges = charges_in(body if isinstance(body, dict) else {"usage": plain})
         # LiteLLM computes a cost from the same counts, so it is no better than they are.
         contradictory = bool(usage) and spent.tokens is None
-        if contradictory or not isinstance(cost, int | float):
+        if charges["cost_usd"] is not None:
+            cost = charges["cost_usd"]
+        elif contradictory or not isinstance(cost, int | float):
             prices = price_per_token(self.entry["model"])
-            cost = prices and prices.cost(Reply("", "", **tokens, **charges_in({"usage": plain})))
+            cost = prices and prices.cost(Reply("", "", **tokens, **charges))
         entry = Entry(
             **{**self.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE},
         )
@@ -184,6 +190,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
 
     def __init__(self, everywhere: bool = False) -> None:
         self.strays = 0
+        self.answered = set[str]()
+        """The names of the LMs that have answered."""
         self.over = False
         self.everywhere = everywhere
         self._lock = threading.Lock()
@@ -231,7 +239,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         if call is None or call.ended:
             return
         call.ended = True
-        if exception is not None:
+        if exception is None:
+            self.answered.add(str(call.lm.model))
+        else:
             record_failure(exception)
         try:
             if call.entry is not None:
@@ -243,6 +253,16 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             # Not before it is booked: until then, the end of the run waits for it.
             del self._calls[call_id]
             _leave_run(call.restored)
+
+    def refused_alone(self, problem: LMError) -> bool:
+        """Whether a refusal concerns its request alone, since its LM has answered before."""
+        from .refusals import failure_of
+
+        if str(problem.model) not in self.answered:
+            return False
+        status = getattr(problem, "status", None) or 0
+        endpoint = AskedEndpoint("", "", "", answered=True, status=status)
+        return isinstance(failure_of(status, str(problem), {}, endpoint), RefusedRequest)
 
     def wait(self) -> None:
         """Wait a short time for calls in a program's own threads, which may outlive the program."""

@@ -25,6 +25,7 @@ from .endpoint import (
     body_text,
     hiding,
     not_connected,
+    note_cost,
     origin,
     packed_otherwise,
     plain_address,
@@ -192,6 +193,7 @@ class LiteLLMEndpoint:
             text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         about = replace(self._about, status=guard.status or 200)
         read = read_completion(self._hide(text), about)
+        note_cost(read, guard.headers)
         self.answered = True
         return read
 

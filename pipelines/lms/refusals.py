@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from ...modules.base.calls import (
     AuthError,
@@ -39,43 +39,64 @@ LONGEST_WAIT = 366 * 86_400.0
 """A longer wait in seconds makes no sense, such as that until a moment in microseconds."""
 
 _NO_MONEY = pattern(
-    r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
+    r"insufficient[ _](?:\w+[ _]){0,4}?(?:quota|balance|credit|fund)|credit balance|"
+    r"(?:balance|credit limit|quota) is (?:insufficient|not enough)|have any credits|"
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
-    r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足|"
+    r"used all available credits|spending (?:limit|cap)|api usage limits|key limit exceeded|"
+    r"budget limit exceeded|out of (?:call volume quota|extra usage)|codingplan subscription|"
+    r"subscription plan does not|余额不足|额度不足|额度已用尽|欠费|"
     r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget"
 )
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
     r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
-    r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|"
-    r"unsupported_country|not available in your|location is not supported|"
-    r"security token|token (?:has|is) expired|organization has been restricted|"
-    r"account\b.{0,40}?\b(?:suspended|deactivated|restricted)"
+    r"api[ _-]?key\b.{0,40}?\b(?:disabled|revoked|leaked|suspended)|"
+    r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|authorization header|auth\w* credentials|"
+    r"unsupported_country|not available in your|location is not supported|request signature|"
+    r"security token|token (?:has|is) expired|organization has been (?:restricted|disabled)|"
+    r"has not been used in project|account\b.{0,40}?\b(?:suspended|deactivated|restricted)"
 )
 """What is said where a key is wrong or has expired, or its account or region is not served."""
-_FAR_LIMIT = pattern(r"(?:per|/) ?(?:day|month)\b|\b(?:daily|monthly)\b")
+_NO_LOGIN = pattern(r"unauthori[sz]ed|not authenticated|authentication|invalid token")
+"""What is said with status 200 to a call without a key that is known."""
+_FAR_LIMIT = pattern(r"(?:per|/) ?(?:day|week|month)\b|\b(?:daily|weekly|monthly)\b|每[日周月]")
 """What is said of a rate limit that ends on another day."""
 _NO_MODEL = pattern(
-    r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
-    r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
+    r"model_not_found|model_decommissioned|decommissioned|model_is_deactivated|no such model|"
+    r"(?:invalid|unknown|unavailable|unsupported)[ _]model|does not work with the specified model|"
+    r"not a valid model|deploymentnotfound|no models? loaded|model not loaded|failed to load model|"
     r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
+    # not `temperature of this model is not supported`
+    r"(?:^|\"|the |requested )model(?: \S+)? is not (?:supported|available)\b|"
+    r"模型不存在|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
+_NO_CHANNEL = pattern(r"no available channel|无可用渠道")
+"""What routers say with status 503 of a model that no provider of theirs has."""
 _TOO_LONG = pattern(
-    r"context_length_exceeded|exceed_context_size|string_above_max_length|"
-    r"context (?:length|window|size)|maximum context|(?:prompt|input|messages) is too long|"
+    r"context_length_exceeded|exceed_context_size|string_above_max_length|contextwindowexceeded|"
+    r"context (?:length|window|size|limit)|maximum context|supported sequence length|max_model_len|"
+    r"(?:prompt|input|messages|request) (?:is )?too long|maximum model length|slot context|"
     r"too many (?:input )?tokens|longer than the specified maximum|model token limit|"
-    r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|内容过长|"
-    r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length|"
+    r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|input_tokens must be less|"
+    r"range of input length|input (?:length|token count|tokens)\b.{0,80}exceed|reduce the length|"
+    r"(?:input|total tokens) exceeds|maximum number of tokens exceeded|"
     r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds|"
-    r"too large to process",
+    r"prompt length\b.{0,40}exceeds|too large to process|内容过长|超长|超过最大长度|上下文长度",
     re.DOTALL,
 )
-_CRASHED = pattern(
-    r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function"
+_PASSING = pattern(
+    r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function|"
+    r"throttlingexception|(?:model|server|service) is (?:\w+ )?overloaded|concurrency limit"
 )
-"""What LM Studio and NVIDIA say with status 400 of an LM that has broken down."""
+"""What LM Studio and NVIDIA say with status 400 of an LM that has broken down, and others of one
+that has too much to do.
+"""
+_TLS_ALONE = pattern(
+    r"http request (?:to an https server|was sent to https port)|speaking plain http to"
+)
+"""What Go's, nginx's and Apache's servers answer in plain HTTP on a port for TLS."""
 _NO_ROOM = pattern(
     r"requires more (?:system |gpu )?memory|(?:unable|failed) to load model|error loading model|"
     r"insufficient system resources|cudamalloc failed|unable to allocate\b.{0,30}\bbuffer"
@@ -108,6 +129,7 @@ _OF_WORDS: Mapping[str, int] = {
     "content_filter": 403,
     "validation": 422,
     "moderation": 403,
+    "unauth": 401,
     "authentication": 401,
     "invalid_api_key": 401,
     "insufficient_balance": 402,
@@ -118,7 +140,7 @@ _NO_ENDPOINT = re.compile(r'\{"error":\s*(?:\{"message":\s*)?"unexpected endpoin
 """LM Studio's words for a path that it does not have, which it says with status 200."""
 _OF_TEXTS = (
     *((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429)),
-    (_NO_ENDPOINT, 404),
+    *((_NO_ENDPOINT, 404), (_NO_LOGIN, 401)),
 )
 """The same for the words of an error without a known code."""
 _PAGE = pattern(r"\s*<(?:.*?<title>(.*?)</title>|(?:!doctype )?html\b)", re.DOTALL | re.IGNORECASE)
@@ -145,10 +167,13 @@ def failure_of(
     broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return _no_quota(name, status, reason)
+    # Amazon's and some routers' words for the moment come with status 400.
+    passing = status == 400 and _PASSING.search(words) is not None
     refused = f"{name} refused the request ({status}: {reason})"
     # OpenAI's rate limit for a request that is larger than a whole minute's tokens
     never = status == 429 and "request too large" in words
-    if status == 413 or never or (status in (400, 422, 500) and _TOO_LONG.search(words)):
+    too_long = status in (400, 404, 422, 500) and not passing and _TOO_LONG.search(words)
+    if status == 413 or never or too_long:
         return TooLongRequest(refused, status, text)
     # A model that was there before may be there again after a moment.
     if status >= 500 and not endpoint.answered and _NO_ROOM.search(words):
@@ -156,52 +181,79 @@ def failure_of(
             f"{name} cannot load the model {model!r} ({status}: {reason}): choose a smaller one, "
             "or free memory there"
         )
-    # 424 is that of TGI for a reply that failed on the way, 498 Groq's for a flex tier without
-    # capacity, 499 that of a call that was cancelled.
-    crashed = status == 400 and _CRASHED.search(words)
-    passing = status in (408, 409, 424, 425, 429, 498, 499)
-    if (status >= 500 and status != 501) or passing or crashed:
+    # Cloudflare's status for a prompt that its guardrails block is TGI's for a reply that failed on
+    # the way. 498 is Groq's for a flex tier without capacity, 499 that of a call that was
+    # cancelled.
+    flagged = _FLAGGED.search(words)
+    if status in (408, 409, 425, 429, 498, 499) or (status == 424 and not flagged):
+        passing = True
+    no_channel = status == 503 and not endpoint.answered and _NO_CHANNEL.search(words)
+    if passing or (status >= 500 and status != 501 and not no_channel):
         return _of_the_moment(status, reason, words, headers, name)
     if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
         return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
     if 300 <= status < 400:
-        place = _host_of(headers.get("Location") or headers.get("location") or "")
+        place = _place_of(headers.get("Location") or headers.get("location") or "", name)
         return FatalCallError(
             f"{name} redirects to {place} ({status}), which is refused, since "
             "key and prompt would go there: give that address as --api-base if you trust it"
         )
     if status == 407:
         return FatalCallError(proxy_refuses(f"the proxy before {name}", "407"))
+    if status == 400 and _TLS_ALONE.search(words):
+        return speaks_tls(name)
     refusal = RefusedRequest(refused, status, text)
-    # A web page does not come from what checks keys and models.
-    page, no_model = is_page(text), _NO_MODEL.search(words)
-    unknown = status in (404, 405, 410) or (status in (400, 403) and (no_model or page))
-    if endpoint.answered or not (unknown or status == 403):
+    if endpoint.answered or flagged:
         return refusal
-    meant = None
-    if page or (lacks_path(status, text) and not no_model):
-        meant = _meant(name)
-    account: EndpointDown
-    if not unknown:
-        account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
-    elif page or meant:
-        advice = "check --api-base"
-        if meant:
-            advice = f"did you mean --api-base {meant}?"
-        account = EndpointDown(f"{name} has no LM at this address ({reason}): {advice}")
-    else:
-        account = UnsupportedModelError(
-            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
-        )
+    account = _account_at_fault(status, text, reason, words, endpoint)
+    if account is None:
+        return refusal
     # calls in flight may yet show that key and model are right: then only this request is at fault
     account.if_answered = refusal
     return account
+
+
+def _account_at_fault(
+    status: int, text: str, reason: str, words: str, endpoint: AskedEndpoint
+) -> EndpointDown | None:
+    """The failure of the address, the key or the name of the LM that a refusal may mean, as long as
+    no call was answered; None where it means none.
+    """
+    name = endpoint.name
+    # A web page does not come from what checks keys and models.
+    page, no_model = is_page(text), _NO_MODEL.search(words)
+    unknown = status in (404, 405, 410, 503)
+    if status in (400, 403) and (no_model or page):
+        unknown = True
+    meant = None
+    if page or (lacks_path(status, text) and not no_model):
+        meant = _meant(name)
+    if unknown and (page or meant):
+        advice = "check --api-base"
+        if meant:
+            advice = f"did you mean --api-base {meant}?"
+        return EndpointDown(f"{name} has no LM at this address ({reason}): {advice}")
+    if unknown:
+        return UnsupportedModelError(
+            f"{name} does not know the model {endpoint.model!r} ({reason}): check --lm and "
+            "--api-base"
+        )
+    if status == 403:
+        return AuthError(
+            f"{name} refused the key (403: {reason}): set {endpoint.key} to a valid key"
+        )
+    return None
 
 
 def _no_quota(name: str, status: int, reason: str) -> BillingError:
     return BillingError(
         f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
     )
+
+
+def speaks_tls(name: str) -> FatalCallError:
+    """The failure of a call in plain HTTP to a port for TLS."""
+    return FatalCallError(f"{name} speaks TLS: write https://")
 
 
 def proxy_refuses(proxy: str, answer: str) -> str:
@@ -239,22 +291,27 @@ def _meant(name: str) -> str | None:
     return meant
 
 
-def _host_of(location: str) -> str:
-    """The address in a redirect, without its path and query, which may hold secrets."""
+def _place_of(location: str, name: str) -> str:
+    """The address in a redirect. Its path is left out unless it ends as those of LMs do, and its
+    query, too, since they may hold secrets.
+    """
     try:
-        parts = urlsplit(location)
+        parts = urlsplit(urljoin(name, location))
     except ValueError:
         return "something that is not an address"
-    host = parts.netloc.rpartition("@")[2]
-    if not host:
-        return "itself"
-    return one_line(f"{parts.scheme}://{host}")[:100]
+    path = parts.path.rstrip("/")
+    base = _OF_PATH.sub("", path)
+    if base == path:
+        base = ""
+    place = one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{base}")[:100]
+    return "itself" if place == name or not location else place
 
 
 def _out_of_money(words: str) -> bool:
     """Whether a rate limit is one that no waiting ends."""
-    # Google's word for a model that a key without billing never gets.
-    if _NO_MONEY.search(words) or "limit: 0" in words:
+    # Google's words for a model that a key without billing never gets, and in the name of a limit
+    # of the day, for which it states a wait of seconds.
+    if _NO_MONEY.search(words) or "limit: 0" in words or "perday" in words:
         return True
     # Providers say so of passing limits, too, but then with a limit above 0 or a time to wait.
     return "plan and billing" in words and not (
@@ -356,9 +413,15 @@ _OPTIONAL = (
 """Settings that a request can do without."""
 
 _NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_STREAMS_ALONE = pattern(
+    r"only\b.{0,20}\bstream|\bstream\b.{0,20}\b(?:to|be) true|non-stream|stream=false|"
+    r"enable the stream"
+)
+"""What is said of a request that does not ask for a stream, where one must."""
 _FLAGGED = pattern(
     r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation|"
-    r"content exists risk|inappropriate content|敏感内容"
+    r"content exists risk|inappropriate content|敏感内容|usage guidelines|new_sensitive|"
+    r"sensitive (?:information|content)|blocked due to security"
 )
 """What is said of a request that no change makes acceptable."""
 _NUMBERED = re.compile(r"\S*\d\S*")
@@ -379,6 +442,8 @@ def changes_of(
     system = not habits.folds and _has_system(payload.get("messages") or ())
     if system and _NO_SYSTEM.search(words):
         yield Change("takes no system message: it stands in the first message", "folds")
+    if payload.get("stream") is False and _STREAMS_ALONE.search(words):
+        yield Change("answers by streams alone: it is asked for them", "streams")
     for name in _OPTIONAL:
         # Some name their own field, such as presencePenalty.
         if name in payload and re.search(rf"\b(?:{name}|{name.replace('_', '')})\b", words):

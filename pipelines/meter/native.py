@@ -13,11 +13,14 @@ from typing import Any
 from ...modules.base.fence import clean, cut
 from ..lms.endpoint import (
     TOOL_CALLS,
+    UNFINISHED,
     UNREADABLE,
     Reply,
+    arguments_text,
     charges_in,
     error_of_event,
     events_in,
+    joined_chat,
     text_in,
     tokens_in,
     usage_of_events,
@@ -27,8 +30,6 @@ Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
 
 CHAT = "chat/completions"
-UNFINISHED = "unfinished"
-"""How a stream ended that gave no reason: perhaps it broke, so that no cache keeps it."""
 MOST_RETURNED = 1000
 """Characters of what a tool gave back that a transcript keeps."""
 _ENDS = {
@@ -156,14 +157,7 @@ def _message_returned(messages: object) -> list[Any]:
 
 
 def _called(name: object, arguments: object) -> str:
-    return f"{name}({_as_text(arguments)})"
-
-
-def _as_text(arguments: object) -> str:
-    """The arguments of a call, which some servers give as an object."""
-    if isinstance(arguments, str):
-        return arguments
-    return json.dumps(arguments)
+    return f"{name}({arguments_text(arguments)})"
 
 
 def _chat_text(whole: Whole) -> str:
@@ -179,35 +173,6 @@ def _chat_text(whole: Whole) -> str:
 
 def _chat_end(whole: Whole) -> str:
     return str((whole.get("choices") or [{}])[0].get("finish_reason") or "stop")
-
-
-def _chat_joined(events: Iterable[Whole]) -> Whole:
-    """The first choice of a chat stream."""
-    content, reason, tier = "", None, None
-    ids: dict[int, object] = {}
-    calls: dict[object, dict[str, str]] = {}
-    for event in events:
-        tier = event.get("service_tier") or tier
-        for choice in event.get("choices") or []:
-            # Of several choices a transcript shows one; the client has got all of them.
-            if choice.get("index"):
-                continue
-            delta = choice.get("delta") or {}
-            content += text_in(delta.get("content")) or choice.get("text") or ""
-            reason = choice.get("finish_reason") or reason
-            older = delta.get("function_call")  # of functions, before there were tools
-            for call in delta.get("tool_calls") or (older and [{"function": older}]) or ():
-                # Name and arguments of a call come in pieces, of several calls in turn. Some
-                # servers number all calls alike.
-                place = call.get("index") or 0
-                ids[place] = call.get("id") or ids.get(place)
-                own = calls.setdefault((place, ids[place]), {"name": "", "arguments": ""})
-                function = call.get("function") or {}
-                for name in own:
-                    own[name] += _as_text(function.get(name) or "")
-    message = {"content": content, "tool_calls": [{"function": value} for value in calls.values()]}
-    choice = {"message": message, "text": content, "finish_reason": reason or UNFINISHED}
-    return {"choices": [choice], "service_tier": tier}
 
 
 def _completion_text(whole: Whole) -> str:
@@ -275,7 +240,7 @@ PATHS: dict[str, NativePath] = {
             "max_tokens",
             _chat_text,
             _chat_end,
-            _chat_joined,
+            joined_chat,
             returned=_chat_returned,
         ),
         NativePath(
@@ -295,9 +260,7 @@ PATHS: dict[str, NativePath] = {
             _message_joined,
             returned=_message_returned,
         ),
-        NativePath(
-            "completions", "max_tokens", _completion_text, _chat_end, _chat_joined, "prompt"
-        ),
+        NativePath("completions", "max_tokens", _completion_text, _chat_end, joined_chat, "prompt"),
         NativePath("embeddings", "", _embedded, lambda _: "stop", lambda _: {}, "input"),
     )
 }

@@ -17,7 +17,20 @@ from wire_server import Server
 from wire_server import quick as quick
 
 import folkmoot as fm
+from folkmoot.modules.base.calls import (
+    AuthError,
+    BillingError,
+    FatalCallError,
+    UnsupportedModelError,
+)
+from folkmoot.pipelines.lms.failures import (
+    AskedEndpoint,
+    RefusedRequest,
+    TooLongRequest,
+    TransientError,
+)
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.lms.refusals import failure_of
 
 ROUTES = ("openai/x", "mistral/mistral-small")
 Said = tuple[int, dict[str, str], bytes]
@@ -53,7 +66,7 @@ class Behaviour:
     `answer` gets the request and the number of those before it, and gives what is answered to it.
     `answers` are those of the three questions, `error` is in the rows without one, `stopped` in the
     sentence of a run that ends early or fails. `calls` is the number of requests, `paid` that of
-    billed calls.
+    billed calls, and `note` is what is said of the endpoint.
     """
 
     name: str
@@ -64,6 +77,7 @@ class Behaviour:
     calls: int | None = None
     paid: int | None = None
     row: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 def always(said: Said) -> Callable[[dict[str, Any], int], Said]:
@@ -98,6 +112,20 @@ def without_system(status: int, words: str) -> Callable[[dict[str, Any], int], S
 def refused_inside(words: str) -> dict[str, Any]:
     """MiniMax's answer to a request that it refuses."""
     return {"choices": None, "base_resp": {"status_code": 1000, "status_msg": words}}
+
+
+def stream(*pieces: dict[str, Any], end: str = "stop", last: str = "[DONE]") -> Said:
+    """A reply as a stream of events, in these pieces."""
+    chunks: list[dict[str, Any]] = [{"choices": [{"delta": piece}]} for piece in pieces]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": end or None}]})
+    chunks.append({"choices": [], "usage": BILL})
+    events = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+    return 200, {}, f"{events}data: {last}\n\n".encode()
+
+
+def streaming(words: str) -> Callable[[dict[str, Any], int], Said]:
+    """Refuse every request that does not ask for a stream."""
+    return lambda body, before: stream(*STREAMED) if body.get("stream") else error(400, words)
 
 
 def one_at_a_time(*names: str) -> Callable[[dict[str, Any], int], Said]:
@@ -139,6 +167,7 @@ TOO_LONG = (
 )
 WRONG_KEY, NO_MODEL, NO_QUOTA = "refused the key", "does not know the model", "no quota left"
 NONE, MIDDLE = (None, None, None), ("A", None, "A")
+STREAMED = ({"reasoning_content": "B?"}, {"content": '{"answer": '}, {"content": '"A"}'})
 GZIP, BILL = {"Content-Encoding": "gzip"}, {"prompt_tokens": 9, "completion_tokens": 2}
 FINAL = "<|channel|>analysis<|message|>B?<|end|><|start|>assistant"
 FINAL += '<|channel|>final <|constrain|>json<|message|>{"answer": "A"}'
@@ -149,6 +178,7 @@ LOGPROBS = {"content": [{"token": "A", "logprob": None}]}
 NO_TEMPERATURE = error(400, "Unsupported value: 'temperature' is not supported")
 OTHER_LIMIT = error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
 LONG = error(400, "x", code="context_length_exceeded")
+PROHIBITED = "content_filter: PROHIBITED_CONTENT"
 FLAGGED = error(400, "flagged", inside=True, code=403)
 FULL = http({"object": "error", "message": "maximum context length is 4", "code": 40303})
 EXACT = http({}, 429, Retry_After="300", retry_after_ms="10")
@@ -179,6 +209,31 @@ BEHAVIOURS = [
     Behaviour("a part without a type", always(says([{"text": "A"}]))),
     Behaviour("a part whose type is null", always(says([{"type": None, "text": "A"}]))),
     Behaviour("thoughts in a part", always(says(PARTS)), row={"reasoning": "B?"}),
+    Behaviour("a stream", always(stream(*STREAMED)), calls=3, paid=3, row={"reasoning": "B?"}),
+    Behaviour("a stream without a reason", always(stream(*STREAMED, end="")), paid=3),
+    Behaviour(
+        "a stream without an end",
+        always(stream(*STREAMED, end="", last="{}")),
+        stopped="with something that is not a chat completion",
+        calls=9,
+    ),
+    *(
+        Behaviour(
+            f"streams alone: {words}", streaming(words), calls=4, paid=3, note="by streams alone"
+        )
+        for words in (
+            "This model only support stream mode, please enable the stream parameter.",
+            "parameter.enable_thinking must be set to false for non-streaming calls",
+            "enable thinking can not be support when `stream=False`.",
+        )
+    ),
+    Behaviour(
+        "thoughts alone",
+        always(says(None, message={"reasoning": "It is A."})),
+        NONE,
+        row={"reasoning": "It is A."},
+        note="puts its whole reply into its thoughts",
+    ),
     Behaviour("a status of 201", always(http(completion("A"), 201)), paid=3),
     *(
         Behaviour(
@@ -216,7 +271,7 @@ BEHAVIOURS = [
         Behaviour(
             f"failed on the way: {reason}", once(says("B", finish_reason=reason)), calls=4, paid=4
         )
-        for reason in ("error", "server_error")
+        for reason in ("error", "server_error", "function_call_filter: MALFORMED_FUNCTION_CALL")
     ),
     Behaviour(
         "failed on the way without a count",
@@ -245,12 +300,27 @@ BEHAVIOURS = [
         for reason in ("content_filter", "PROHIBITED_CONTENT", "ERROR_TOXIC", "MODEL_ARMOR")
     ),
     *(
+        Behaviour(f"a filter: {reason}", always(said), NONE, row={"finish_reason": found})
+        for reason, found, said in (
+            ("a part", "refusal", says([{"type": "refusal", "refusal": "No."}])),
+            ("with its reason", "content_filter", says("A", finish_reason=PROHIBITED)),
+            ("an enum", "safety", says("A", finish_reason="FINISH_REASON_SAFETY")),
+        )
+    ),
+    Behaviour(
+        "a filter without a message",
+        once(http({"choices": [{"finish_reason": PROHIBITED}], "usage": BILL})),
+        MIDDLE,
+        error="blocked the reply (content_filter)",
+        paid=3,
+    ),
+    *(
         Behaviour(
             f"cut off: {reason}",
             always(says("A", finish_reason=reason)),
             row={"truncated": True, "finish_reason": "length"},
         )
-        for reason in ("MAX_TOKENS", "model_context_window_exceeded")
+        for reason in ("MAX_TOKENS", "model_context_window_exceeded", "max_length")
     ),
     Behaviour("no choices", once(http(BLOCKED)), MIDDLE, error="blocked", calls=3, paid=3),
     Behaviour("log-probabilities that are none", always(says("A", logprobs=LOGPROBS))),
@@ -294,6 +364,18 @@ BEHAVIOURS = [
     ),
     # Statuses
     Behaviour("a wrong key", always(error(401, "bad\nkey")), stopped=WRONG_KEY, calls=1),
+    *(
+        Behaviour(
+            f"a wrong key, 200: {body}", always(http(body)), stopped=WRONG_KEY, calls=1, paid=0
+        )
+        for body in (
+            {"detail": "Not authenticated"},
+            {"error": "Unauthorized"},
+            {"success": False, "error": [{"code": 2009, "message": "Unauthorized"}]},
+            {"success": False, "errors": [{"code": 10000, "message": "Authentication error"}]},
+            {"code": "UNAUTHENTICATED", "message": "x"},
+        )
+    ),
     *(
         Behaviour(f"quota: {words}", always(error(429, words, code=code)), stopped=NO_QUOTA)
         for words, code in (
@@ -394,6 +476,20 @@ BEHAVIOURS = [
     *(
         Behaviour(f"{status} for one question", once(error(status, words)), MIDDLE, words)
         for status, words in ((403, "flagged"), (404, "no allowed providers"), (451, "law"))
+    ),
+    *(
+        Behaviour(
+            f"flagged with {status}",
+            once(error(status, words), at=0),
+            (None, "A", "A"),
+            f"({status}: {words})",
+            calls=3,
+            paid=2,
+        )
+        for status, words in (
+            (403, "x requires moderation: your input was flagged"),
+            (424, "Prompt blocked due to security configurations"),
+        )
     ),
     Behaviour("too long", once(LONG), MIDDLE, "refused the request", calls=3, paid=2),
     *(
@@ -533,6 +629,19 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(
+            f"a proxy states the cost: {cost}",
+            always(http(completion("A"), x_litellm_response_cost=cost)),
+            row={"usage.cost_usd": found},
+        )
+        for cost, found in (("0.25", 0.25), ("0.0", 1.2e-05), ("None", 1.2e-05))
+    ),
+    Behaviour(
+        "what is written to a cache",
+        always(says(usage={**BILL, "prompt_tokens_details": {"cache_creation_input_tokens": 4}})),
+        row={"usage.prompt_tokens": 9, "usage.cache_write_tokens": 4},
+    ),
+    *(
+        Behaviour(
             f"the provider states the cost: {cost}",
             always(says(usage={**BILL, **cost})),
             row={"usage.cost_usd": 0.25},
@@ -555,6 +664,9 @@ OWN_CLIENT = {
     *("a filter cuts a text: ERROR_TOXIC", "a filter cuts a text: MODEL_ARMOR"),
     *("failed on the way: error", "failed on the way: server_error"),
     *("failed on the way without a count", "thoughts in details", "thoughts in thinking"),
+    "failed on the way: function_call_filter: MALFORMED_FUNCTION_CALL",
+    *("cut off: max_length", "a filter: a part", "a filter: with its reason", "a filter: an enum"),
+    *(one.name for one in BEHAVIOURS if one.name.startswith("streams alone")),
 }
 """Behaviours to which LiteLLM answers in its own way before folkmoot sees them."""
 
@@ -602,6 +714,7 @@ def test_behaviour(behaviour, route, tmp_path, monkeypatch):
     if result is None:
         assert (tmp_path / "results.jsonl").read_text() == ""
         return
+    assert behaviour.note in " ".join(result.summary.requests)
     rows = list(result.rows)
     assert tuple(row["answer"] for row in rows) == behaviour.answers
     for row in rows:
@@ -612,6 +725,127 @@ def test_behaviour(behaviour, route, tmp_path, monkeypatch):
             assert (row[whole][part] if part else row[whole]) == value  # type: ignore[literal-required]
 
 
+MEANINGS = [
+    *(
+        (BillingError, status, words)
+        for status, words in (
+            (403, "User's credit limit is insufficient, remaining credit limit: $0"),
+            (403, "Insufficient USD or Diem balance to complete request."),
+            (403, "用户额度不足 (insufficient_user_quota)"),
+            (401, "该令牌额度已用尽"),
+            (400, "账户已欠费，请充值"),
+            (403, "token quota is not enough, token remain quota: $0.1"),
+            (403, "Your newly created team doesn't have any credits or licenses yet."),
+            (429, "Your billing account has exceeded its monthly spending cap"),
+            (403, "Out of call volume quota. Quota will be replenished in 12:34:56."),
+            (400, "Your account does not have a valid CodingPlan subscription."),
+            (429, "Your current subscription plan does not yet include access to GLM-5V-Turbo"),
+            (403, "API key budget limit exceeded (daily limit)"),
+            (429, "Please retry in 34.07s. (GenerateRequestsPerDayPerProjectPerModel-FreeTier)"),
+            (429, "已达到每周/每月使用上限"),
+            (429, "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-07-02 17:39:49"),
+        )
+    ),
+    *(
+        (AuthError, status, words)
+        for status, words in (
+            (403, "The request signature we calculated does not match the one you provided."),
+            (403, "API key has been disabled"),
+            (403, "Permission denied: Consumer 'api_key:AIza' has been suspended."),
+            (403, "Your API key was reported as leaked. Please use another API key."),
+            (403, "Generative Language API has not been used in project 1 or it is disabled."),
+            (400, "Missing or invalid Authorization header."),
+            (400, "No auth credentials found"),
+            (400, "This organization has been disabled."),
+        )
+    ),
+    *(
+        (UnsupportedModelError, status, words)
+        for status, words in (
+            (400, "Unavailable model: gpt-5"),
+            (400, "unsupported model"),
+            (400, "The chatCompletion operation does not work with the specified model, x."),
+            (400, "模型不存在，请检查模型代码。"),
+            (400, "Model x is not supported by provider hf-inference."),
+            (400, "Requested model x is not available"),
+            (400, "Model not loaded"),
+            (400, "model_is_deactivated"),
+            (503, "No available channel for model x under group default (distributor)"),
+        )
+    ),
+    *(
+        (TooLongRequest, status, words)
+        for status, words in (
+            (400, "The decoder prompt (length 9) is longer than the maximum model length of 4"),
+            (400, "Request too long: 9 input tokens over the limit of 4"),
+            (404, "Context limit is 4 tokens; prompt=9 leaves 0 output tokens"),
+            (400, "total tokens exceeds the model's maximum limit of 4096"),
+            (400, "INVALID_ARGUMENT: input exceeds the maximum number of tokens"),
+            (400, "the maximum supported sequence length is just 8192!"),
+            (400, "Input tokens exceed the configured limit of 272000 tokens."),
+            (400, "litellm.ContextWindowExceededError: x"),
+            (400, "The engine prompt length 9 exceeds the max_model_len 4."),
+            (400, "The sum of prompt length (9) and max_tokens exceeds 4"),
+            (400, "slot context: 4 tokens, prompt 9 tokens"),
+            (400, "Prompt 超长"),
+        )
+    ),
+    *(
+        (TransientError, status, words)
+        for status, words in (
+            (400, "ThrottlingException: Too many tokens, please wait before trying again."),
+            (400, "The model is currently overloaded. Please try again later."),
+            (400, "concurrency limit has been reached"),
+            (429, "Please retry in 14.07s. (GenerateRequestsPerMinutePerProjectPerModel-FreeTier)"),
+        )
+    ),
+    *(
+        (RefusedRequest, status, words)
+        for status, words in (
+            (400, "The request failed because the input text may contain sensitive information."),
+            (403, "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO."),
+            (400, "Parameter 'seed' is not supported with this model."),
+            (400, "logprobs is not supported for this model"),
+            (400, "Range of max_tokens should be [1, 8192]"),
+        )
+    ),
+    *(
+        (FatalCallError, 400, words)
+        for words in (
+            "Client sent an HTTP request to an HTTPS server.",
+            "<html><title>400 The plain HTTP request was sent to HTTPS port</title></html>",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "words"), MEANINGS)
+@pytest.mark.parametrize("answered", [False, True])
+def test_what_the_words_of_a_failure_mean(kind, status, words, answered):
+    endpoint = AskedEndpoint("https://there/v1", "x", "OPENAI_API_KEY", answered, status)
+    text = words if words.startswith("<") else json.dumps({"error": {"message": words}})
+    found = failure_of(status, text, {}, endpoint)
+    if answered and kind is UnsupportedModelError:  # which is right, since it has answered
+        kind = TransientError if status == 503 else RefusedRequest
+    assert type(found) is kind
+
+
+@pytest.mark.parametrize(
+    ("location", "place"),
+    [
+        ("https://there/v1/chat/completions", "https://there/v1"),
+        ("/api/v1/chat/completions/", "http://here/api/v1"),
+        ("/v1/chat/completions/", "itself"),
+        ("https://me:word@sso/login?key=1", "https://sso"),
+        ("//[", "something that is not an address"),
+    ],
+)
+def test_where_a_redirect_leads(location, place):
+    headers = {"location": location}
+    endpoint = AskedEndpoint("http://here/v1", "x", "OPENAI_API_KEY", False, 307)
+    assert f"redirects to {place} (307)" in str(failure_of(307, "", headers, endpoint))
+
+
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_refusal_comes_first(route: str, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,10 +853,10 @@ def test_a_refusal_comes_first(route: str, answers: bool, monkeypatch: pytest.Mo
     monkeypatch.setenv("MISTRAL_API_KEY", "a-key-of-the-provider")
 
     def answer(handler: Any) -> Said:
-        flagged = b"Question 1?" in handler.body
-        if not flagged:
+        refused = b"Question 1?" in handler.body
+        if not refused:
             time.sleep(0.3)
-        return says() if answers and not flagged else error(403, "flagged")
+        return says() if answers and not refused else error(403, "no")
 
     with Server(answer) as server:
         lm = fm.lm(route, api_base=server.url)

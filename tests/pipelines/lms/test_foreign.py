@@ -95,6 +95,32 @@ def test_what_dspys_cache_answers_costs_nothing(server: Metering, tmp_path: Path
     assert server.bill["calls"] == 4
 
 
+@pytest.mark.parametrize(
+    ("status", "words", "ends"),
+    [
+        (403, "Your input was flagged.", False),
+        (404, "no allowed providers", False),
+        (403, "Your team doesn't have any credits yet.", True),
+        (401, "bad key", True),
+    ],
+)
+def test_a_refusal_after_an_answer_concerns_its_question(status, words, ends):
+    """One flagged question ended the run."""
+    stated = {"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.25}
+    good = completion('{"reasoning": "so", "answer": "A"}', usage=stated)
+    refused = status, {}, {"error": {"message": words}}
+    with ScriptedServer(
+        lambda body: refused if "Question 1?" in str(body) else (200, {}, good)
+    ) as scripted:
+        if ends:
+            with pytest.raises(fm.UserError, match="the LM cannot be used"):
+                run(plain(scripted), n=3, concurrency=1)
+            return
+        result = run(plain(scripted), n=3, concurrency=1)
+    assert [row["id"] for row in result.rows if row["error"]] == ["q1"]
+    assert result.summary.paid["cost_usd"] == 0.5  # as the provider states it
+
+
 class Bare(dspy.BaseLM):  # type: ignore[misc]
     """An LM of a user's own that says nothing of tokens."""
 
