@@ -284,7 +284,7 @@ def test_packed_text(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path
     assert "far larger once unpacked" in refusal(
         put(tmp_path / f"b.csv{suffix}", pack(b"0" * 2**27))
     )
-    assert "is an archive: unpack it" in refusal(put(tmp_path / "q.zip", b"PK"))
+    assert "has a type that cannot be read" in refusal(put(tmp_path / "q.zip", b"PK"))
 
 
 def test_lines_may_end_in_a_carriage_return(tmp_path: Path) -> None:
