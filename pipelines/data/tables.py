@@ -48,16 +48,15 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 TASK = "question.md"
 """The file that makes a folder a task."""
 
-_EXCEL, _YAML = (".xlsx", ".xlsm"), (".yaml", ".yml")
+_EXCEL = (".xlsx", ".xlsm")
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 _SAVED = ("dataset_dict.json", "state.json")
 """Of which datasets.save_to_disk writes one."""
 
 WANTED = (
     "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file "
-    f"(text also as .gz, .bz2 or .zst), a folder of tasks (TASK/{TASK}), or one that "
-    "datasets.save_to_disk wrote"
+    f"(text also as .gz, .bz2 or .zst; archives unpacked), a folder of tasks (TASK/{TASK}), or one "
+    "that datasets.save_to_disk wrote"
 )
 _POINTER = b"version https://git-lfs.github.com/"
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -96,10 +95,6 @@ def read(path: Path, split: str | None = None) -> TableSource:
             )
     if suffix in _EXCEL:
         return TableSource(name, _excel(path, split), cells=True)
-    if suffix in _YAML:
-        raise UserError(f"{path} is YAML, as programs are, and {WANTED}")
-    if suffix in _ARCHIVES:
-        raise UserError(f"{path} is an archive: unpack it, and give a file in it")
     packing = _PACKED.get(suffix)
     if packing:
         suffix = Path(path.stem).suffix.casefold()

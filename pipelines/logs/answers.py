@@ -128,14 +128,15 @@ def right(value: Any, what: str, where: str) -> bool | None:
     return is_right
 
 
-def log_amount(value: object, what: str, where: str) -> float | None:
-    """A number of at least 0, or None. Raises UserError for anything else."""
-    text = log_text(value)
+def log_amount(fields: Mapping[str, object], what: str, where: str) -> float | None:
+    """The field `what`: a number of at least 0, or None. Raises UserError for anything else."""
+    text = log_text(fields.get(what))
     if text is None:
         return None
     number = number_in(text)
     if number is None or number < 0:
-        raise log_fault(where, f"{what!r} is {_shown(value)}; give a number of at least 0, or none")
+        shown = _shown(fields[what])
+        raise log_fault(where, f"{what!r} is {shown}; give a number of at least 0, or none")
     return number
 
 
@@ -148,15 +149,15 @@ def number_in(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def log_seconds(milliseconds: object, what: str, where: str) -> float | None:
+def log_seconds(fields: Mapping[str, object], what: str, where: str) -> float | None:
     """The seconds of a number of milliseconds, or None. Raises UserError for anything else."""
-    number = log_amount(milliseconds, what, where)
+    number = log_amount(fields, what, where)
     return None if number is None else round(number / 1000, 6)
 
 
-def log_count(value: object, what: str, where: str) -> int | None:
+def log_count(fields: Mapping[str, object], what: str, where: str) -> int | None:
     """A count, or None. Raises UserError for anything else."""
-    number = log_amount(value, what, where)
+    number = log_amount(fields, what, where)
     # A column of counts with gaps in it is one of floats.
     return None if number is None else int(number)
 
@@ -168,7 +169,7 @@ def log_prompt_tokens(usage: Mapping[str, object], where: str) -> int | None:
     counted = ("input_tokens", "output_tokens", "total_tokens")
     kept = ("input_tokens_cache_read", "input_tokens_cache_write")
     asked, said, total, read, written = (
-        log_count(usage.get(name), name, where) for name in (*counted, *kept)
+        log_count(usage, name, where) for name in (*counted, *kept)
     )
     cached = (read or 0) + (written or 0)
     # A total without room for them says that the prompts have them already.
@@ -181,7 +182,7 @@ def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
     """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`,
     `sample` or `trial`.
     """
-    if (number := log_count(fields.get("repeat"), "repeat", where)) is not None:
+    if (number := log_count(fields, "repeat", where)) is not None:
         return number
     for name in ("epoch", "sample", "trial"):
         label = log_text(fields.get(name))

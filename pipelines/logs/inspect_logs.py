@@ -127,7 +127,7 @@ class _Packed:
             if name.startswith(f"{home}/attachments/"):
                 raw, where = self.member(name)
                 part = log_list(json_value(raw, where), "attachments", where)
-                first = log_count(Path(name).stem, "attachments", where) or 0
+                first = log_count({"attachments": Path(name).stem}, "attachments", where) or 0
                 texts |= zip(map(str, count(first)), part, strict=False)
 
 
@@ -209,12 +209,12 @@ def _sample(
     if options and answer not in (None, *options):
         options = None
     usages = _own_usage(row, about, where)
-    costs = [log_amount(usage.get("total_cost"), "total_cost", where) for usage in usages]
+    costs = [log_amount(usage, "total_cost", where) for usage in usages]
     cost = None
     # a sum without the cost of one of them would be too small
     if costs and None not in costs:
         cost = math.fsum(filter(None, costs))
-    epoch = log_count(row.get("epoch"), "epoch", where) or 1
+    epoch = log_count(row, "epoch", where) or 1
     if error is None and is_unscored(graded):
         return log_left_out(where, "without a score")
     value = None
@@ -236,12 +236,10 @@ def _sample(
         task=log_name(about.get("task"), "task", where),
         text=reply,
         prompt_tokens=_sum([log_prompt_tokens(usage, where) for usage in usages]),
-        completion_tokens=_sum(
-            [log_count(usage.get("output_tokens"), "output_tokens", where) for usage in usages]
-        ),
+        completion_tokens=_sum([log_count(usage, "output_tokens", where) for usage in usages]),
         cost=cost,
         strategy=log_name_if_any(about.get("solver"), "solver", where),
-        seconds=log_amount(row.get("total_time"), "total_time", where),
+        seconds=log_amount(row, "total_time", where),
         error=error,
         score=value,
         metric={"name": str(scorer), "rate": False} if between else None,

@@ -94,19 +94,19 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             choices=choices,
             group=log_name_if_any(cells.get("group"), "group", where),
             text=log_text(cells.get("text")),
-            prompt_tokens=log_count(cells.get("prompt_tokens"), "prompt_tokens", where),
-            completion_tokens=log_count(cells.get("completion_tokens"), "completion_tokens", where),
-            tokens=log_count(cells.get("tokens"), "tokens", where),
-            cost=log_amount(cells.get("cost"), "cost", where),
-            seconds=log_amount(cells.get("seconds"), "seconds", where),
+            prompt_tokens=log_count(cells, "prompt_tokens", where),
+            completion_tokens=log_count(cells, "completion_tokens", where),
+            tokens=log_count(cells, "tokens", where),
+            cost=log_amount(cells, "cost", where),
+            seconds=log_amount(cells, "seconds", where),
             error=log_text(cells.get("error")),
             repeat=log_repeat(cells, where),
             # A task may have a score in place of a verdict, an answer may not.
-            score=log_amount(cells.get("score"), "score", where) if acts else None,
+            score=log_amount(cells, "score", where) if acts else None,
             metric=GRADED if verdict is None else None,
             outcome=acts,
             cluster=log_name_if_any(cells.get("cluster"), "cluster", where) or repository,
-            calls=log_count(cells.get("api_calls"), "api_calls", where),
+            calls=log_count(cells, "api_calls", where),
         )
 
 

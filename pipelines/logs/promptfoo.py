@@ -63,9 +63,9 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
     # The rows are read twice, not kept: a log may not fit into memory, and numbers of tests are
     # known only at its end.
     for where, row in rows():
-        column = log_count(row.get("promptIdx"), "promptIdx", where) or 0
+        column = log_count(row, "promptIdx", where) or 0
         columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))
-        place, test = log_count(row.get("testIdx"), "testIdx", where) or 0, _test(row, where)
+        place, test = log_count(row, "testIdx", where) or 0, _test(row, where)
         places[place], tests[test] = test, min(place, tests.get(test, place))
     numbers = _in_order(columns)
     if len(places) > len(tests):  # some tests are repeats, whose numbers would leave gaps
@@ -98,8 +98,8 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
         if cost in (None, 0):
             cost = response.get("cost")
         # a provider that counts no tokens leaves 0 of each
-        read = log_count(usage.get("prompt"), "prompt", where)
-        said = log_count(usage.get("completion"), "completion", where)
+        read = log_count(usage, "prompt", where)
+        said = log_count(usage, "completion", where)
         texts = (values[name] for name in _QUESTIONS if isinstance(values.get(name), str))
         yield LogAnswer(
             where,
@@ -112,8 +112,8 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
             text=output,
             prompt_tokens=read or None,
             completion_tokens=said if read else None,
-            cost=log_amount(cost, "cost", where),
-            seconds=log_seconds(row.get("latencyMs"), "latencyMs", where),
+            cost=log_amount({"cost": cost}, "cost", where),
+            seconds=log_seconds(row, "latencyMs", where),
             error=error,
             repeat=str(row.get("testIdx")),
         )

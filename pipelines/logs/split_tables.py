@@ -85,7 +85,7 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"
-        took = log_seconds(row.get("execution_duration"), "execution_duration", where)
+        took = log_seconds(row, "execution_duration", where)
         usage = _metadata(row.get("trace_metadata"), _USAGE, where)
         cost = _metadata(row.get("trace_metadata"), _COST, where)
         yield LogAnswer(
@@ -96,10 +96,10 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
             not failed and right(verdict, score, where),
             question=first(_QUESTIONS),
             gold=first(_GOLDS),
-            prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),
-            completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
-            cost=log_amount(cost.get("total_cost"), "total_cost", where),
-            seconds=log_amount(row.get("latency"), "latency", where) if took is None else took,
+            prompt_tokens=log_count(usage, "input_tokens", where),
+            completion_tokens=log_count(usage, "output_tokens", where),
+            cost=log_amount(cost, "total_cost", where),
+            seconds=log_amount(row, "latency", where) if took is None else took,
             error="the call failed" if failed else None,
         )
 

@@ -110,8 +110,8 @@ def _details(details: Mapping[str, object], agent: str, where: str) -> Iterator[
         if isinstance(value, bool):
             value = {"resolved": value}
         found = log_object(value, task, where)
-        cost = log_amount(found.get("cost"), "cost", where)
-        calls = log_count(found.get("api_calls"), "api_calls", where)
+        cost = log_amount(found, "cost", where)
+        calls = log_count(found, "api_calls", where)
         resolved = right(found.get("resolved"), "resolved", f"{where}, {task}")
         yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls)
 
@@ -141,8 +141,8 @@ def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
         info = _trajectory(path.parent, task)
         used = log_object(info.get("model_stats"), "model_stats", where)
         agent = log_name(predicted.get("model_name_or_path") or entrant_of(path), "agent", where)
-        cost = log_amount(used.get("instance_cost"), "instance_cost", where)
-        calls = log_count(used.get("api_calls"), "api_calls", where)
+        cost = log_amount(used, "instance_cost", where)
+        calls = log_count(used, "api_calls", where)
         ended = log_text(info.get("exit_status"))
         yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls, text=ended)
 

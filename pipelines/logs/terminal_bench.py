@@ -75,7 +75,7 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
     for where, result in results:
         failure = log_text(result.get("failure_mode")) or "unset"
         resolved = result.get("is_resolved")
-        used = log_count(result.get("total_input_tokens"), "total_input_tokens", where)
+        used = log_count(result, "total_input_tokens", where)
         # Without a single token the agent never asked its LM: its set-up failed.
         failed_at_once = failure in _UNKNOWN_ERRORS and counts_tokens and not used
         not_begun = "agent_started_at" in result and result["agent_started_at"] is None
@@ -84,7 +84,7 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
         ):
             yield log_left_out(where, _NEVER_BEGAN)
             continue
-        said = log_count(result.get("total_output_tokens"), "total_output_tokens", where)
+        said = log_count(result, "total_output_tokens", where)
         if not counts_tokens:
             used = said = None
         trial = log_text(result.get("trial_name")) or log_text(result.get("id")) or "1"
@@ -138,9 +138,9 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
         None,
         None if between else reward == 1,
         group=log_text(trial.get("source")),
-        prompt_tokens=log_count(used.get("n_input_tokens"), "n_input_tokens", where),
-        completion_tokens=log_count(used.get("n_output_tokens"), "n_output_tokens", where),
-        cost=log_amount(used.get("cost_usd"), "cost_usd", where),
+        prompt_tokens=log_count(used, "n_input_tokens", where),
+        completion_tokens=log_count(used, "n_output_tokens", where),
+        cost=log_amount(used, "cost_usd", where),
         seconds=_seconds(work.get("started_at"), work.get("finished_at")),
         text=problem,
         score=reward,
@@ -167,7 +167,7 @@ def _reward(verdict: Mapping[str, object], where: str) -> float:
         value = rewards.get("reward", next(iter(rewards.values()), None))
     else:
         value = verdict.get("reward")
-    return log_amount(value, "reward", where) or 0.0
+    return log_amount({"reward": value}, "reward", where) or 0.0
 
 
 def _seconds(began: Any, ended: Any) -> float | None:

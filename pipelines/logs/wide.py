@@ -213,7 +213,8 @@ def _trials(
     where: str, agent: str, task: object, successes: object, trials: object
 ) -> Iterator[LogAnswer]:
     """A task's trials, the successes first: their order is not known."""
-    solved, tried = log_count(successes, "successes", where), log_count(trials, "trials", where)
+    told = {"successes": successes, "trials": trials}
+    solved, tried = log_count(told, "successes", where), log_count(told, "trials", where)
     if solved is None or tried is None or solved > tried:
         raise log_fault(where, f"{successes} successes of {trials} trials of {task!r}; correct it")
     for trial in range(tried):

@@ -13,7 +13,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE[:3], "empty.jsonl"], "no questions"),
     ([*ONE[:3], "unlabelled.jsonl"], "no answer"),
     ([*ONE[:3], "none.jsonl"], "none.jsonl"),
-    ([*ONE[:3], "program.yaml"], "program.yaml is YAML, as programs are, and questions are wanted"),
+    ([*ONE[:3], "program.yaml"], "program.yaml has a type that cannot be read, and questions"),
     ([*ONE[:3], "folder"], "folder is a folder, and questions are wanted here: give a .jsonl"),
     ([*ONE[:3], "https://example.org/q.csv"], "is an address: fetch the file"),
     (["evaluate", *ONE[2:], "questions.jsonl"], "holds rows, as of questions, and a program is"),
