@@ -24,7 +24,7 @@ from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
 from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
-from ..tracking.store import missing_store, open_client, store_file, store_uri
+from ..tracking.store import missing_store, of_this_mlflow, open_client, store_file, store_uri
 from ..tracking.values import problem_line
 from .guard import STOPPED
 from .options import DoctorRequest, View
@@ -102,8 +102,9 @@ def _store(_: DoctorRequest) -> tuple[str, ...]:
             "work in another folder, or set MLFLOW_TRACKING_URI",
         )
     try:
-        # A missing one is made by the first run.
-        if missing_store() is None:
+        # A missing one is made by the first run; MLflow is asked only where that says more, since
+        # it takes seconds.
+        if missing_store() is None and not of_this_mlflow(file):
             open_client().search_experiments(max_results=1)
     except Exception as problem:  # any error of MLflow, a database driver or the network
         return (

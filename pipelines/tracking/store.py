@@ -12,8 +12,9 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -80,6 +81,21 @@ def missing_store() -> Path | None:
     """The SQLite file that `open_client` would create; None if it exists or is not a file."""
     path = store_file()
     return path if path is not None and not path.exists() else None
+
+
+def of_this_mlflow(path: Path | None) -> bool:
+    """Whether a store is a file that can be written, with the tables of the installed MLflow. This
+    is told without MLflow, which takes seconds to import.
+    """
+    home = find_spec("mlflow")
+    if path is None or home is None:
+        return False
+    folder = Path(str(home.origin)).parent / "store" / "db_migrations" / "versions"
+    steps, last = "".join(file.read_text() for file in folder.glob("*.py")), ""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        ((last,),) = file.execute("SELECT version_num FROM alembic_version")
+    return f'\nrevision = "{last}"' in steps and f'down_revision = "{last}"' not in steps
 
 
 def push_words(registered: str | None = None) -> str:

@@ -1,12 +1,15 @@
 """`folkmoot doctor`: each thing that can be wrong is found, with its fix, and no key is shown."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cli_helpers import KEY, folkmoot, isolate
+from stores import new_store
 
 from folkmoot.pipelines.cli import doctor as cli_doctor
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -45,6 +48,19 @@ def test_troubles_have_fixes(checks: Any, tmp_path: Path, monkeypatch: pytest.Mo
     assert "installed: none" in found["extras"].result
     assert "pip install" in found["extras"].result
     assert KEY not in str(found)
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_store_of_the_installed_mlflow_is_not_opened(checks, tmp_path, monkeypatch, last):
+    """MLflow takes seconds to open it; only one of another MLflow needs that."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    if not last:
+        with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
+            database.execute("UPDATE alembic_version SET version_num = 'f00'")
+    opened = []
+    monkeypatch.setattr(cli_doctor, "open_client", lambda: opened.append(1) or 1 / 0)
+    assert checks()["MLflow store"].status == ("ok" if last else "fail")
+    assert opened == [1] * (not last)
 
 
 def test_a_closed_folder_has_no_store(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
