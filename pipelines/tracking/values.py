@@ -92,6 +92,8 @@ def problem_line(problem: Exception) -> str:
             text += _LOGIN
         elif status == "404":
             text += _ADDRESS
+    elif text.startswith("UNAUTHENTICATED"):
+        text = _words(text) + _LOGIN
     elif page := _NO_JSON.search(text):
         text = f"the server answers with a page: {_words(page[1])}{_ADDRESS}"
     elif unknown := _NO_STORE.search(text):

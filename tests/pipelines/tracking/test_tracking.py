@@ -458,8 +458,13 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
     assert MlflowClient().get_run(str(tracking.run_id)).info.status == "FAILED"
 
 
+NOBODY = b'{"error_code": "UNAUTHENTICATED", "message": "Who are you?"}'
 SERVERS = {
     "refuses": ((401, {}, b"Who are you?"), r"^the server answers 401: Who are you\?; set MLFLOW_"),
+    "knows nobody": (
+        (401, {}, NOBODY),
+        "^UNAUTHENTICATED: Who are you.; set MLFLOW_TRACK",
+    ),
     "has nothing": ((404, {}, b"no\x1b[2J\n<b>such page"), r": no\[2J such page; MLFLOW_TRACK"),
     "is a page": ((200, {}, b"<p>Sign in</p>"), "^the server answers with a page: Sign in; MLFLOW"),
     # As MLflow says it before 3.18, and from then on.
