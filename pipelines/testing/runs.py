@@ -27,7 +27,7 @@ from .server import ScriptedServer
 Refusal = tuple[int, dict[str, str], Any]
 
 DOWN: Refusal = (500, {"Retry-After": "0.01"}, {"error": {"message": "down"}})
-SLOW = 1.0  # seconds of a reply that is still to come when what waits for it should have ended
+SLOW = 0.5  # seconds of a reply that is still to come when what waits for it should have ended
 
 
 class Runs(Contract):

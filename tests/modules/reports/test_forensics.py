@@ -32,12 +32,6 @@ SPLIT = row(turn("i", 1, "C"), turn("r", 1, "A"), *LATER)
 AGREED = row(turn("i", 1, "A"), turn("r", 1, "A"))
 
 
-def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
-    dialogue = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("c", 1, "A"), turn("i", 2, "A"))
-    assert moves(dialogue)[0].towards == ("r", "c")
-    assert forensics([dialogue])["sway"].keys() == {"r", "c"}
-
-
 def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
     """Nobody revised anything: two agents part, and a judge is right where a vote is not."""
     settled = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("judge", 1, "A"), answer="A")
@@ -92,7 +86,10 @@ def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
     assert forensics([team])["sway"] == {"supervisor": {"bold": bold}}
 
 
-def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
+def test_unreadable_answers_are_no_answer_to_give_way_to_and_of_two_both_count() -> None:
+    dialogue = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("c", 1, "A"), turn("i", 2, "A"))
+    assert moves(dialogue)[0].towards == ("r", "c")
+    assert forensics([dialogue])["sway"].keys() == {"r", "c"}
     turns = (turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))
     found = forensics([row(*turns)])
     assert found["agent"]["i"]["flips"]["right_to_unreadable"] == 1

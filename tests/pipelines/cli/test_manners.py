@@ -30,9 +30,7 @@ def test_commands_and_options_are_completed() -> None:
 
 
 def piped(words: list[Any], text: str, code: int = 0) -> Any:
-    done = CliRunner().invoke(cli.app, [str(word) for word in words], input=text)
-    assert done.exit_code == code, done.output
-    return done
+    return folkmoot(*words, code=code, text=text)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

@@ -17,12 +17,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from cli_helpers import folkmoot
 from messy import FISH, FOUR, MESSY, SOUP, Messy, lines, text, write
-from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.data.load import DataError, load
 from folkmoot.pipelines.data.questions import fingerprint
 from folkmoot.pipelines.reporting.dialogues import shown
@@ -209,7 +208,7 @@ def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
     first, second = load(put(tmp_path / "q.csv", content))
     assert (first.question, first.answer) == ('=HYPERLINK("http://x")', "=1+1")
     assert second.question == "What \x1b[31mred\x07?"
-    out = CliRunner().invoke(app, ["data", "check", str(tmp_path / "q.csv")])
+    out = folkmoot("data", "check", tmp_path / "q.csv")
     assert "\x1b" not in out.output
 
 
@@ -299,25 +298,19 @@ def test_lines_may_end_in_a_carriage_return(tmp_path: Path) -> None:
     assert [question.answer for question in questions] == ["Ada", "Rome"]
 
 
-def check(*args: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["data", "check", *args])
-    return done.exit_code, done.stdout, done.stderr
-
-
 def test_check_shows_what_was_understood(tmp_path: Path) -> None:
     rows = [
         {"prompt": row["question"], "options": row["choices"], "gold": row["answer"]}
         for row in PLAIN
     ]
     path = put(tmp_path / "q.jsonl", lines(*rows, rows[0]))
-    code, out, _ = check(str(path))
-    assert code == 0
+    out = folkmoot("data", "check", path, code=0).stdout
     assert "questions: 3 (3 choice)" in out
     assert "answers: B 2, A 1" in out
     assert "asked again: 1 question (0 with another answer)" in out
     assert "read: `prompt` as question, `options` as choices, `gold` as answer" in out
     assert f"first row: {SOUP} | A: a sieve | B: a flask | answer: B" in out
-    found = json.loads(check(str(path), "--json")[1])
+    found = json.loads(folkmoot("data", "check", path, "--json").stdout)
     assert found["questions"] == 3
     assert found["answers"] == {"B": 2, "A": 1}
     assert found["faults"] == []
