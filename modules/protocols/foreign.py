@@ -35,7 +35,7 @@ from ..base.files import write_whole
 from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
-from ..reading.answers import read_vote
+from ..reading.answers import read_boolean, read_vote
 from ..reading.asked import choice_lines, with_choices
 from ..reading.metrics import PLAIN, source_of, values_held_by
 from ..reading.question import INPUTS, Question
@@ -474,8 +474,10 @@ def without_lms(state: Any) -> Any:
 
 def _of_type(annotation: Any, question: Question) -> str | None:
     """The gold answer as a demonstration gives it: where a type names the options' texts and not
-    their labels, as `Literal["yes", "no"]` does, the text.
+    their labels, as `Literal["yes", "no"]` does, the text; of a truth value True or False.
     """
+    if annotation is bool and question.kind == "boolean" and question.answer is not None:
+        return str(read_boolean(question.answer))
     label, choices = question.answer, question.choices or {}
     options: Sequence[Any] = get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Enum):

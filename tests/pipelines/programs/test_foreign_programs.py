@@ -531,17 +531,25 @@ def test_a_module_comes_back_compiled(server: ScriptedServer, tmp_path: Path, pr
 
 
 @pytest.mark.parametrize("optimizer", ["labeled_few_shot", "bootstrap"])
-def test_demonstrations_give_the_texts_that_a_type_names(server, tmp_path, optimizer):
+@pytest.mark.parametrize(
+    ("typed", "words", "shows", "never"),
+    [
+        ("Literal['yes', 'no', 'maybe']", ["yes", "no", "maybe"], "maybe", "C\n"),
+        ("bool", ["yes", "no", "no"], "False", "no\n"),
+    ],
+)
+def test_demonstrations_give_what_a_type_names(
+    server, tmp_path, optimizer, typed, words, shows, never
+):
     server.reply = lambda body: said(answer="yes")
-    words = ["yes", "no", "maybe"]
-    program = dspy.Predict("question -> answer: Literal['yes', 'no', 'maybe']")
+    program = dspy.Predict(f"question -> answer: {typed}")
     rows = [{"question": f"Is it {n}?", "answer": words[n % 3]} for n in range(24)]
     given: Any = {"lm": plain(server), "out": tmp_path, "cache": False, "tracking": False}
     found = fm.compile(program, rows[:12], rows[12:], optimizer=optimizer, **given)
     turns = [turn for body in server.bodies for turn in body["messages"]]
     shown = {turn["content"] for turn in turns if turn["role"] == "assistant"}
-    assert any("maybe" in text for text in shown)
-    assert not any("C\n" in text for text in shown), "a label is none of the type's words"
+    assert any(shows in text for text in shown)
+    assert not any(never in text for text in shown), "that is none of the type's words"
     assert run(found, rows, lm=plain(server)).accuracy == 8 / 24
 
 
