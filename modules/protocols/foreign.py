@@ -35,7 +35,7 @@ from ..base.files import write_whole
 from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
-from ..reading.answers import read_vote
+from ..reading.answers import read_boolean, read_vote
 from ..reading.asked import choice_lines, with_choices
 from ..reading.metrics import PLAIN, source_of, values_held_by
 from ..reading.question import INPUTS, Question
@@ -283,12 +283,16 @@ class Foreign(Program):
         last = list(predictors_of(self).values())[-1].signature.output_fields
         # Its answer may have any name; an optimizer learns from the gold under that one.
         names = last.keys() - THOUGHTS
+        if "answer" in names:
+            names = {"answer"}
+        gold = {name: _of_type(last[name].annotation, question) for name in names}
         if "answer" not in names and len(names) == 1:
-            shown[names.pop()] = question.answer
+            shown |= gold
         taken = {self.inputs.get(name, name) for name in fields}
         # What it takes beside the usual inputs, such as the columns that the user named.
         others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
+        made["answer"] = gold.get("answer", made.answer)
         return made
 
     async def answer(self, question: Question) -> dspy.Prediction:
@@ -466,6 +470,20 @@ def without_lms(state: Any) -> Any:
     if "signature" in state and "demos" in state:
         return dict(state) | {"lm": None, "traces": [], "train": []}
     return {name: without_lms(part) for name, part in state.items()}
+
+
+def _of_type(annotation: Any, question: Question) -> str | None:
+    """The gold answer as a demonstration gives it: where a type names the options' texts and not
+    their labels, as `Literal["yes", "no"]` does, the text; of a truth value True or False.
+    """
+    if annotation is bool and question.kind == "boolean" and question.answer is not None:
+        return str(read_boolean(question.answer))
+    label, choices = question.answer, question.choices or {}
+    options: Sequence[Any] = get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        options = [member.value for member in annotation]
+    text = choices.get(label or "")
+    return text if text in options and label not in options else label
 
 
 def _simple_signature(module: Any) -> str | None:

@@ -67,6 +67,7 @@ class OptimizerMetric:
         pred_name: str | None = None,
         pred_trace: Any = None,
     ) -> Any:
+        gold = _labelled(gold)
         if pred_name is not None:
             graded, scored = None, 0.0
             if self.grade is None:
@@ -90,10 +91,20 @@ class OptimizerMetric:
 
     def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
         """Whether a prediction may be a demonstration: right, or a span with enough F1."""
+        gold = _labelled(gold)
         if self.grade is None:
             return demonstrable(gold, _answer_of(pred))
         graded = self.grade(gold, pred, trace)
         return graded.score >= DEMONSTRABLE_F1 if graded.correct is None else graded.correct
+
+
+def _labelled(gold: Question) -> Question:
+    """The question with its label as the gold answer, of which a demonstration may show the
+    option's text instead.
+    """
+    if gold.choices is None or gold.answer is None or gold.answer in gold.choices:
+        return gold
+    return Question(gold)
 
 
 def _answer_of(pred: Any) -> str | None:

@@ -424,6 +424,8 @@ def split(
     """
     # An optimizer may show its LM a whole example: what only a metric may see is left out.
     order = [Question(question, meta={}) for question in train]
+    for copied, question in zip(order, train, strict=True):
+        copied["answer"] = question.answer  # as demonstrations give it
     random.Random(seed).shuffle(order)
     # The most is taken after the shuffle, so that it is a sample of all.
     most = MOST_QUESTIONS[preset]

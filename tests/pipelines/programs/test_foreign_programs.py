@@ -534,6 +534,29 @@ def test_a_module_comes_back_compiled(server: ScriptedServer, tmp_path: Path, pr
     assert "sk-none" not in (tmp_path / "program" / "state.json").read_text()
 
 
+@pytest.mark.parametrize("optimizer", ["labeled_few_shot", "bootstrap"])
+@pytest.mark.parametrize(
+    ("typed", "words", "shows", "never"),
+    [
+        ("Literal['yes', 'no', 'maybe']", ["yes", "no", "maybe"], "maybe", "C\n"),
+        ("bool", ["yes", "no", "no"], "False", "no\n"),
+    ],
+)
+def test_demonstrations_give_what_a_type_names(
+    server, tmp_path, optimizer, typed, words, shows, never
+):
+    server.reply = lambda body: said(answer="yes")
+    program = dspy.Predict(f"question -> answer: {typed}")
+    rows = [{"question": f"Is it {n}?", "answer": words[n % 3]} for n in range(24)]
+    given: Any = {"lm": plain(server), "out": tmp_path, "cache": False, "tracking": False}
+    found = fm.compile(program, rows[:12], rows[12:], optimizer=optimizer, **given)
+    turns = [turn for body in server.bodies for turn in body["messages"]]
+    shown = {turn["content"] for turn in turns if turn["role"] == "assistant"}
+    assert any(shows in text for text in shown)
+    assert not any(never in text for text in shown), "that is none of the type's words"
+    assert run(found, rows, lm=plain(server)).accuracy == 8 / 24
+
+
 def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: ScriptedServer) -> None:
     with pytest.raises(fm.UserError, match="no prompts to improve"):
         fm.compile(lambda question: "A", questions(4), lm=plain(server))
