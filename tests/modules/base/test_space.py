@@ -111,7 +111,7 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
     with pytest.raises(fm.UserError, match=r"--set rounds: .* no such parameter: it has strategy"):
         space_of("single", {"rounds": 2})
     keyed = {"program": "single:cot", "lms": {"cot": [{"name": "openai/a", "api_key": "sk-x"}]}}
-    with pytest.raises(fm.UserError, match="lms.cot has 'api_key', and a study writes") as said:
+    with pytest.raises(fm.UserError, match=r"lms.cot has 'api_key', and a study writes") as said:
         space_of(keyed)
     assert "sk-x" not in str(said.value)
 
