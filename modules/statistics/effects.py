@@ -97,9 +97,10 @@ def _effect(
         # A setting that was stopped early has answered the first questions only.
         both = zip(trial.scores, rival.scores, strict=False)
         for question, (score, rival_score) in enumerate(both):
-            # A question that failed is scored 0, or settings that fail would look better.
-            before[question].append(rival_score or 0.0)
-            after[question].append(score or 0.0)
+            # A failure says nothing about the choice, and is left out of a trial's score, too.
+            if score is not None and rival_score is not None:
+                before[question].append(rival_score)
+                after[question].append(score)
     if not after:
         return Effect(name, value, against)
     means = list(map(fmean, before.values())), list(map(fmean, after.values()))

@@ -128,6 +128,8 @@ class EvaluationPlan:
         bill, shows = estimate_lines(
             self.estimate, self.request.budget, is_rate=self.metric.rate is True
         )
+        if self.request.recheck:
+            bill = "its answers are checked again, which asks no LM"
         lines = [f"{what}, {', '.join(lms) or 'no LM'}", f"{bill}; {shows}"]
         if self.program.started:
             at_once, longest = counted(self.in_flight, "command"), self.program.as_given.timeout

@@ -15,6 +15,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
+from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.space import (
     MOST_VALUES,
     Declaration,
@@ -389,6 +390,10 @@ def _flat(values: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
+SECRETS = ADDRESSES - {"api_base", "base_url"}
+"""Arguments of an LM that may hold a key."""
+
+
 def _names_lm(wanted: Any) -> bool:
     return isinstance(wanted, str) or (isinstance(wanted, Mapping) and "name" in wanted)
 
@@ -406,4 +411,11 @@ def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
             raise UserError(
                 f"{where}: lms.{seat} is {wanted!r}: give LM names such as openai/gpt-4o-mini"
             )
+        for described in seats[str(seat)]:
+            held = SECRETS.intersection(described if isinstance(described, Mapping) else ())
+            if held:
+                raise UserError(
+                    f"{where}: lms.{seat} has {min(held)!r}, and a study writes its settings down: "
+                    "take it out, and set the LM's key in the environment"
+                )
     return seats

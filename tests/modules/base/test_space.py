@@ -110,6 +110,10 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
     assert {cell.get("deliberation/max_rounds") for cell in grid(space.point)} == {None, 2}
     with pytest.raises(fm.UserError, match=r"--set rounds: .* no such parameter: it has strategy"):
         space_of("single", {"rounds": 2})
+    keyed = {"program": "single:cot", "lms": {"cot": [{"name": "openai/a", "api_key": "sk-x"}]}}
+    with pytest.raises(fm.UserError, match=r"lms.cot has 'api_key', and a study writes") as said:
+        space_of(keyed)
+    assert "sk-x" not in str(said.value)
 
 
 def test_the_program_of_a_space_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:

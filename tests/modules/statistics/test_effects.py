@@ -20,13 +20,13 @@ def test_a_choice_is_averaged_over_what_else_was_tried() -> None:
     found = effects([*first, *second])
     rounds, tie = found
     assert (rounds.choice, rounds.value, rounds.against) == ("rounds", 3, 1)
-    # By question: (1 + 1) / 2, (0 + 1) / 2, 0, (0 - 1) / 2; what failed counts as wrong.
-    differences = [1.0, 0.5, 0.0, -0.5]
+    # By question: (1 + 1) / 2, (0 + 1) / 2, 0, 0; what failed is left out, as from the scores.
+    differences = [1.0, 0.5, 0.0, 0.0]
     expected = gain_part([0.0] * 4, differences)
     assert (rounds.difference, rounds.low, rounds.high) == pytest.approx(expected)
     assert (rounds.pairs, rounds.questions, rounds.cost_ratio) == (2, 4, 3.0)
     assert (tie.value, tie.against) == ("vote", "judge")
-    assert tie.difference == pytest.approx(fmean([0.0, 0.5, -1.0, -0.5]))
+    assert tie.difference == pytest.approx(fmean([0.0, 0.5, -1.0, 0.0]))
 
 
 def test_choices_that_only_vary_together_are_confounded() -> None:

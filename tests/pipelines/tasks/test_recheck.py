@@ -51,6 +51,8 @@ def test_answers_are_checked_again_without_a_call(run: fm.Evaluation, tmp_path: 
 
 def test_the_command_line_checks_again(run: fm.Evaluation) -> None:
     arguments = ["evaluate", str(run.folder), "--recheck", "--out", str(run.folder.parent / "new")]
+    planned = folkmoot(*arguments, "--check", "ls gone", "--dry-run").output
+    assert "its answers are checked again, which asks no LM; " in planned
     ended = folkmoot(*arguments, "--check", "ls gone", "--no-track", "--json")
     assert ended.exit_code == 0, ended.output
     assert json.loads(ended.stdout)["scores"]["check"]["value"] == 0.0
