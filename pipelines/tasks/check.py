@@ -241,14 +241,15 @@ async def _run(
         with contextlib.suppress(TimeoutError):
             code = await in_sandbox(how, folder, out, err, seconds, given)
         printed = last_lines(out, MOST_OUTPUT)
-        complaint = last_lines(err, MOST_LINES)
+        complaint = last_lines(err, MOST_OUTPUT)
     done = code is not None
     if secret and done:
         printed, code, done = _until_end(printed, secret, code)
-    lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
+    spoken = [*printed, *complaint]
+    lines = [line[:MOST_LINE] for line in spoken[-MOST_LINES:]]
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
-    silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, lines))
+    silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, spoken))
     right = code == 0 and done and not silent
     if code == 0 and not right:
         lines.append("the check did not come to its end, as where an answer ends its process")

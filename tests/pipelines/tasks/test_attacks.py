@@ -216,6 +216,7 @@ CASE = "import unittest\nclass Case(unittest.TestCase):\n    def test(self): tes
 HOOK = ["import pytest", "@pytest.hookimpl(wrapper=True)"]
 HOOK += ["def pytest_runtest_makereport():", "  report = yield", "  report.outcome = 'passed'"]
 HOOK += ["  return report"]
+PLUGIN, PLUGINS = ["[pytest11]", "x = x"], PYTEST.replace("AUTOLOAD=1", "AUTOLOAD=")
 MINE = {"mine/test_mine.py": ["def test():", "    pass"]}
 
 
@@ -242,21 +243,10 @@ def added(files: dict[str, list[str]]) -> str:
         (TESTED, "raise SystemExit", ENDED),
         (f"{BARE} -c 'exec(open(\"add.py\").read())'", "raise SystemExit", ENDED),
         (TESTED, "import atexit, os\natexit.register(os._exit, 0)\nadd = max", "AssertionError"),
-        (
-            PYTEST,
-            added({"conftest.py": HOOK}),
-            "the answer's conftest.py was not used, since tests",
-        ),
-        (
-            PYTEST,
-            added({"pytest.py": ["print('1 passed')"]}),
-            "the answer's pytest.py was not used",
-        ),
-        (
-            PYTEST,
-            added({"tox.ini": ["[pytest]", "testpaths = mine"], **MINE}),
-            "2 failed, 1 passed",
-        ),
+        (PYTEST, added({"conftest.py": HOOK}), "the answer's conftest.py was not used"),
+        (PYTEST, added({"pytest.py": ["print('1 passed')"]}), "the answer's pytest.py"),
+        (PYTEST, added({"tox.ini": ["[pytest]", "testpaths = mine"], **MINE}), "2 failed"),
+        (PLUGINS, added({"x.py": HOOK, "x.dist-info/entry_points.txt": PLUGIN}), "the answer's x."),
         (PYTEST, added({"setup.cfg": ["[tool:pytest]", "addopts =", "  --co"]}), "2 failed"),
     ],
 )
@@ -275,6 +265,7 @@ def test_an_answer_that_ends_or_steers_the_check_is_wrong(check, answer, last) -
         (f"{BARE} -W error -m helper", "import test_add\ntest_add.test()\nraise SystemExit(0)"),
         (f"{BARE} helper.py", "import sys, add\nadd.add(2, 3)\nsys.stdout.close()\nsys.exit()"),
         (f"{BARE} -c 'import helper; helper.ends()'", "def ends(): raise SystemExit"),
+        (f"sh -c '{BARE} -m unittest -b helper; seq 99 >&2'", CASE.replace("test()", "pass")),
     ],
 )
 def test_a_check_may_end_itself(check: str, helper: str) -> None:
@@ -282,7 +273,8 @@ def test_a_check_may_end_itself(check: str, helper: str) -> None:
     task.tests["helper.py"] = helper
     check = fm.Check(check, answer_file="add.py")
     row = only_row(lambda question: REPAIRED, tasks=[task], check=check)
-    assert (row["error"], row["correct"], row["check"]["lines"]) == (None, True, [])
+    assert (row["error"], row["correct"]) == (None, True)
+    assert row["check"]["lines"][-1:] in ([], ["99"])
 
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
