@@ -233,7 +233,8 @@ async def _run(
 ) -> _Ran:
     """What a check's command says. `own` are the task's files and tests, `tests` names of these."""
     began = time.monotonic()
-    started, secret, given = _witnessed(words, tests)
+    kept = [word for word in words if word in own and _has(folder, word, own[word])]
+    started, secret, given = _witnessed(words, [*tests, *kept])
     options = own_options(own, folder)
     how = place.sandbox.started(started, folder, options, task=own, hidden=place.hidden)
     code: int | None = None
@@ -263,6 +264,12 @@ async def _run(
     elif said is None:
         said = {"score": False, "feedback": "\n".join(lines)}
     return _Ran(said["score"], said.get("feedback"), fields)
+
+
+def _has(folder: Path, name: str, text: str) -> bool:
+    """Whether a file is as it was laid."""
+    file = folder / name
+    return file.is_file() and file.read_bytes() == text.encode(errors="replace")
 
 
 def _witnessed(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str], str, bytes]:

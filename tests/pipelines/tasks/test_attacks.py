@@ -241,6 +241,9 @@ def added(files: dict[str, list[str]]) -> str:
         (TESTED, "print('{\"score\": 1}', flush=True)\nimport os\nos._exit(1)", '{"score": 1}'),
         (TESTED, "import sys\nsys.exit(0)", ENDED),
         (TESTED, "raise SystemExit", ENDED),
+        (f"{BARE} README", "import sys\nsys.exit(0)", ENDED),
+        (f"{BARE} made.py", added({"x.py": [""]}), "FileNotFoundError: "),
+        (f"{BARE} -m made", added({"x.py": [""]}), "ImportError: No module named made"),
         (f"{BARE} -c 'exec(open(\"add.py\").read())'", "raise SystemExit", ENDED),
         (TESTED, "import atexit, os\natexit.register(os._exit, 0)\nadd = max", "AssertionError"),
         (PYTEST, added({"conftest.py": HOOK}), "the answer's conftest.py was not used"),
@@ -252,6 +255,7 @@ def added(files: dict[str, list[str]]) -> str:
 )
 def test_an_answer_that_ends_or_steers_the_check_is_wrong(check, answer, last) -> None:
     task = add_task()
+    task.files["README"] = "import test_add\ntest_add.test()\n"
     task.tests["test_add.py"] += CASE
     check = fm.Check(check, answer_file="add.py")
     row = only_row(lambda question: answer, tasks=[task], check=check)
@@ -275,6 +279,12 @@ def test_a_check_may_end_itself(check: str, helper: str) -> None:
     row = only_row(lambda question: REPAIRED, tasks=[task], check=check)
     assert (row["error"], row["correct"]) == (None, True)
     assert row["check"]["lines"][-1:] in ([], ["99"])
+
+
+def test_a_check_may_be_the_answer() -> None:
+    ends = {"made/__main__.py": ["import made.ends"], "made/ends.py": ["raise SystemExit"]}
+    row = only_row(lambda question: added(ends), check=f"{BARE} -m made")
+    assert (row["error"], row["correct"]) == (None, True)
 
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
@@ -345,7 +355,7 @@ def test_a_check_that_is_not_there_ends_the_run() -> None:
         done(lambda question: NOTHING, tasks, check=missing)
     # fewer tasks than that, and all of them
     unables = [("sh -c nosuchthing", 1), ("sleep 60", 2)]
-    unables += [(f"{BARE} nosuch.py", 1), (f"{BARE} -m nosuch", 1)]
+    unables += [(f"{BARE} -m pytest", 1)]  # which that Python does not have
     for unable, few in unables:
         with pytest.raises(fm.UserError, match=rf"not run on any of the first {few} task"):
             done(lambda question: NOTHING, tasks[:few], check=fm.Check(unable, seconds=1))
