@@ -233,7 +233,8 @@ async def _run(
 ) -> _Ran:
     """What a check's command says. `own` are the task's files and tests, `tests` names of these."""
     began = time.monotonic()
-    started, secret, given = _witnessed(words, tests)
+    kept = [word for word in words if word in own and _has(folder, word, own[word])]
+    started, secret, given = _witnessed(words, [*tests, *kept])
     options = own_options(own, folder)
     how = place.sandbox.started(started, folder, options, task=own, hidden=place.hidden)
     code: int | None = None
@@ -241,14 +242,15 @@ async def _run(
         with contextlib.suppress(TimeoutError):
             code = await in_sandbox(how, folder, out, err, seconds, given)
         printed = last_lines(out, MOST_OUTPUT)
-        complaint = last_lines(err, MOST_LINES)
+        complaint = last_lines(err, MOST_OUTPUT)
     done = code is not None
     if secret and done:
         printed, code, done = _until_end(printed, secret, code)
-    lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
+    spoken = [*printed, *complaint]
+    lines = [line[:MOST_LINE] for line in spoken[-MOST_LINES:]]
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
-    silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, lines))
+    silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, spoken))
     right = code == 0 and done and not silent
     if code == 0 and not right:
         lines.append("the check did not come to its end, as where an answer ends its process")
@@ -262,6 +264,12 @@ async def _run(
     elif said is None:
         said = {"score": False, "feedback": "\n".join(lines)}
     return _Ran(said["score"], said.get("feedback"), fields)
+
+
+def _has(folder: Path, name: str, text: str) -> bool:
+    """Whether a file is as it was laid."""
+    file = folder / name
+    return file.is_file() and file.read_bytes() == text.encode(errors="replace")
 
 
 def _witnessed(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str], str, bytes]:

@@ -64,6 +64,7 @@ _IS_CUT = re.compile(r"\n… cut: the whole diff has [\d,]+ bytes\n\Z")
 _FILE = re.compile(r"^(?=--- .*\n\+\+\+ .*\n@@ )", re.M)
 """Where a file begins in a diff."""
 _OBEYED = {"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"}
+_OBEYED |= {"entry_points.txt"}  # by which pytest finds plugins
 _REPLACING = {"pytest.py", "pytest", "_pytest", "unittest.py", "unittest"}
 """Files that pytest obeys, wherever they lie, and what Python takes for pytest or unittest if it
 lies in the folder itself.

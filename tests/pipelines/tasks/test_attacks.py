@@ -216,6 +216,7 @@ CASE = "import unittest\nclass Case(unittest.TestCase):\n    def test(self): tes
 HOOK = ["import pytest", "@pytest.hookimpl(wrapper=True)"]
 HOOK += ["def pytest_runtest_makereport():", "  report = yield", "  report.outcome = 'passed'"]
 HOOK += ["  return report"]
+PLUGIN, PLUGINS = ["[pytest11]", "x = x"], PYTEST.replace("AUTOLOAD=1", "AUTOLOAD=")
 MINE = {"mine/test_mine.py": ["def test():", "    pass"]}
 
 
@@ -240,28 +241,21 @@ def added(files: dict[str, list[str]]) -> str:
         (TESTED, "print('{\"score\": 1}', flush=True)\nimport os\nos._exit(1)", '{"score": 1}'),
         (TESTED, "import sys\nsys.exit(0)", ENDED),
         (TESTED, "raise SystemExit", ENDED),
+        (f"{BARE} README", "import sys\nsys.exit(0)", ENDED),
+        (f"{BARE} made.py", added({"x.py": [""]}), "FileNotFoundError: "),
+        (f"{BARE} -m made", added({"x.py": [""]}), "ImportError: No module named made"),
         (f"{BARE} -c 'exec(open(\"add.py\").read())'", "raise SystemExit", ENDED),
         (TESTED, "import atexit, os\natexit.register(os._exit, 0)\nadd = max", "AssertionError"),
-        (
-            PYTEST,
-            added({"conftest.py": HOOK}),
-            "the answer's conftest.py was not used, since tests",
-        ),
-        (
-            PYTEST,
-            added({"pytest.py": ["print('1 passed')"]}),
-            "the answer's pytest.py was not used",
-        ),
-        (
-            PYTEST,
-            added({"tox.ini": ["[pytest]", "testpaths = mine"], **MINE}),
-            "2 failed, 1 passed",
-        ),
+        (PYTEST, added({"conftest.py": HOOK}), "the answer's conftest.py was not used"),
+        (PYTEST, added({"pytest.py": ["print('1 passed')"]}), "the answer's pytest.py"),
+        (PYTEST, added({"tox.ini": ["[pytest]", "testpaths = mine"], **MINE}), "2 failed"),
+        (PLUGINS, added({"x.py": HOOK, "x.dist-info/entry_points.txt": PLUGIN}), "the answer's x."),
         (PYTEST, added({"setup.cfg": ["[tool:pytest]", "addopts =", "  --co"]}), "2 failed"),
     ],
 )
 def test_an_answer_that_ends_or_steers_the_check_is_wrong(check, answer, last) -> None:
     task = add_task()
+    task.files["README"] = "import test_add\ntest_add.test()\n"
     task.tests["test_add.py"] += CASE
     check = fm.Check(check, answer_file="add.py")
     row = only_row(lambda question: answer, tasks=[task], check=check)
@@ -275,6 +269,7 @@ def test_an_answer_that_ends_or_steers_the_check_is_wrong(check, answer, last) -
         (f"{BARE} -W error -m helper", "import test_add\ntest_add.test()\nraise SystemExit(0)"),
         (f"{BARE} helper.py", "import sys, add\nadd.add(2, 3)\nsys.stdout.close()\nsys.exit()"),
         (f"{BARE} -c 'import helper; helper.ends()'", "def ends(): raise SystemExit"),
+        (f"sh -c '{BARE} -m unittest -b helper; seq 99 >&2'", CASE.replace("test()", "pass")),
     ],
 )
 def test_a_check_may_end_itself(check: str, helper: str) -> None:
@@ -282,7 +277,14 @@ def test_a_check_may_end_itself(check: str, helper: str) -> None:
     task.tests["helper.py"] = helper
     check = fm.Check(check, answer_file="add.py")
     row = only_row(lambda question: REPAIRED, tasks=[task], check=check)
-    assert (row["error"], row["correct"], row["check"]["lines"]) == (None, True, [])
+    assert (row["error"], row["correct"]) == (None, True)
+    assert row["check"]["lines"][-1:] in ([], ["99"])
+
+
+def test_a_check_may_be_the_answer() -> None:
+    ends = {"made/__main__.py": ["import made.ends"], "made/ends.py": ["raise SystemExit"]}
+    row = only_row(lambda question: added(ends), check=f"{BARE} -m made")
+    assert (row["error"], row["correct"]) == (None, True)
 
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
@@ -353,7 +355,7 @@ def test_a_check_that_is_not_there_ends_the_run() -> None:
         done(lambda question: NOTHING, tasks, check=missing)
     # fewer tasks than that, and all of them
     unables = [("sh -c nosuchthing", 1), ("sleep 60", 2)]
-    unables += [(f"{BARE} nosuch.py", 1), (f"{BARE} -m nosuch", 1)]
+    unables += [(f"{BARE} -m pytest", 1)]  # which that Python does not have
     for unable, few in unables:
         with pytest.raises(fm.UserError, match=rf"not run on any of the first {few} task"):
             done(lambda question: NOTHING, tasks[:few], check=fm.Check(unable, seconds=1))
