@@ -423,14 +423,14 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
     feedback = body.get("promptFeedback") or body.get("prompt_feedback") or {}
     reason = feedback.get("blockReason")
     if not reason and body.get("choices"):
-        ended = _in_one_spelling(str(body["choices"][0].get("finish_reason")))
+        ended = in_one_spelling(str(body["choices"][0].get("finish_reason")))
         reason = ended if ended in REFUSED else None
     return one_line(str(reason or "without a reason"))[:100]
 
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
     """Why a choice ended."""
-    reason = _in_one_spelling(str(choice.get("finish_reason") or "stop"))
+    reason = in_one_spelling(str(choice.get("finish_reason") or "stop"))
     calls = choice.get("message", {}).get("tool_calls")
     if reason == "stop" and calls:  # as some servers say, which would make a reply without text
         return TOOL_CALLS
@@ -441,7 +441,7 @@ _ENUM = re.compile(r"^finish_?reason[._]")
 
 
 @lru_cache(maxsize=256)
-def _in_one_spelling(reason: str) -> str:
+def in_one_spelling(reason: str) -> str:
     """The reason for which a choice ended, in one spelling for all providers."""
     reason = one_line(reason)[:80].casefold().replace("-", "_")
     # Google's filters have their reason behind a colon; some servers write the name of an enum.

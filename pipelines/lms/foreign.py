@@ -37,7 +37,7 @@ from ...modules.base.calls import (
 from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import POLL_SECONDS
-from .endpoint import KEEPABLE, Reply, charges_in, tokens_in, without_keys
+from .endpoint import KEEPABLE, Reply, charges_in, in_one_spelling, tokens_in, without_keys
 from .failures import AskedEndpoint, RefusedRequest
 from .ledger import Entry, usage_of
 from .named import engine_of
@@ -145,6 +145,8 @@ class _Call:
         response, cost = noted.get("response"), noted.get("cost")
         usage, choices = noted.get("usage"), _get(response, "choices") or [None]
         reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
+        if reason is not None:
+            reason = in_one_spelling(str(reason))
         ended = Usage(1, finish_reason=reason, truncated_calls=int(reason in CUT_OFF))
         counts = _get(response, "usage")
         counted = any(

@@ -411,6 +411,12 @@ _OPTIONAL = (
     *("verbosity", "service_tier", "logit_bias", "thinking"),
 )
 """Settings that a request can do without."""
+_CALLED = {
+    "reasoning_effort": "|thinking|think value",
+    "frequency_penalty": "|penalty",
+    "presence_penalty": "|penalty",
+}
+"""What Ollama and Google call them where they refuse them."""
 
 _NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
 _STREAMS_ALONE = pattern(
@@ -446,7 +452,8 @@ def changes_of(
         yield Change("answers by streams alone: it is asked for them", "streams")
     for name in _OPTIONAL:
         # Some name their own field, such as presencePenalty.
-        if name in payload and re.search(rf"\b(?:{name}|{name.replace('_', '')})\b", words):
+        named = rf"\b(?:{name}|{name.replace('_', '')}{_CALLED.get(name, '')})\b"
+        if name in payload and re.search(named, words):
             # OpenAI's refusal of one names the other, which must not be dropped as a setting.
             if name == "max_tokens" and "max_completion_tokens" in words:
                 yield Change("wants max_completion_tokens in place of max_tokens", "renames")

@@ -20,6 +20,7 @@ from ..lms.endpoint import (
     charges_in,
     error_of_event,
     events_in,
+    in_one_spelling,
     joined_chat,
     text_in,
     tokens_in,
@@ -35,8 +36,6 @@ MOST_RETURNED = 1000
 _ENDS = {
     "completed": "stop",
     "end_turn": "stop",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
     "tool_use": TOOL_CALLS,
 }
 """How a reply ended, in the words of chat completions."""
@@ -79,7 +78,7 @@ class NativePath:
     def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
         """A reply with its tokens; `body` is what the client gets."""
         try:
-            text, reason = self.text(whole), self.end(whole)
+            text, reason = self.text(whole), in_one_spelling(self.end(whole))
         except UNREADABLE:  # what passes need not be understood
             text, reason = "", "stop"
         counts = tokens_in(whole.get("usage"), text)

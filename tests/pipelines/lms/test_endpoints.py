@@ -25,12 +25,13 @@ from folkmoot.modules.base.calls import (
 )
 from folkmoot.pipelines.lms.failures import (
     AskedEndpoint,
+    Habits,
     RefusedRequest,
     TooLongRequest,
     TransientError,
 )
 from folkmoot.pipelines.lms.ledger import totals
-from folkmoot.pipelines.lms.refusals import failure_of
+from folkmoot.pipelines.lms.refusals import changes_of, failure_of
 
 ROUTES = ("openai/x", "mistral/mistral-small")
 Said = tuple[int, dict[str, str], bytes]
@@ -828,6 +829,22 @@ def test_what_the_words_of_a_failure_mean(kind, status, words, answered):
     if answered and kind is UnsupportedModelError:  # which is right, since it has answered
         kind = TransientError if status == 503 else RefusedRequest
     assert type(found) is kind
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("reasoning_effort", '"x" does not support thinking'),
+        ("reasoning_effort", 'think value "low" is not supported for this model'),
+        ("presence_penalty", "Penalty is not enabled for models/gemini-2.5-pro"),
+        ("presence_penalty", "Argument not supported on this model: presencePenalty"),
+        ("stop", "Stop sequences are not supported with this model"),
+    ],
+)
+def test_a_setting_is_refused_by_another_name(name, words):
+    refusal = RefusedRequest(words, 400, words)
+    (change,) = changes_of(Habits(), refusal, {name: "x", "messages": []}, 1)
+    assert change.name == name
 
 
 @pytest.mark.parametrize(

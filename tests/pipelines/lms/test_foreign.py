@@ -124,19 +124,26 @@ def test_a_refusal_after_an_answer_concerns_its_question(status, words, ends):
 class Bare(dspy.BaseLM):  # type: ignore[misc]
     """An LM of a user's own that says nothing of tokens."""
 
-    def __init__(self, **usage: int) -> None:
+    def __init__(self, reason: str = "stop", **usage: int) -> None:
         super().__init__("bare")
+        self.reason = reason
         self.made = 0
         self.usage = usage
 
     def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
         self.made += 1
         message = SimpleNamespace(content='{"reasoning": "so", "answer": "A"}', tool_calls=None)
-        choice = SimpleNamespace(message=message, finish_reason="stop")
+        choice = SimpleNamespace(message=message, finish_reason=self.reason)
         return SimpleNamespace(choices=[choice], usage=self.usage, model="bare")
 
     async def aforward(self, *arguments: Any, **settings: Any) -> Any:
         return self.forward(*arguments, **settings)
+
+
+def test_how_a_reply_ended_is_read_in_any_spelling() -> None:
+    for said, found, cut in (("MAX_TOKENS", "length", True), ("SAFETY", "safety", False)):
+        (row,) = run(Bare(reason=said), n=1).rows
+        assert (row["finish_reason"], row["truncated"]) == (found, cut)
 
 
 def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
