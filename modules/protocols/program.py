@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -33,17 +33,17 @@ from ..reading.asked import Kind
 from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
 from .declaration import Protocol, distinct
-from .roles import ROLES, SEATS, Role
 
 if TYPE_CHECKING:
     from ..reading.question import Question
+    from .roles import Role
 
 SeatTurns = tuple[Seat, float, float]
 """An agent with the fewest and the most turns that it takes over one question."""
 
 T = TypeVar("T")
 
-_SEATS = ("retriever.query", "query", *SEATS)
+_SEATS = ("retriever.query", "query")
 """Names of seats beside roles, one or another of which most protocols have."""
 MOST_NAMES = 80  # characters of a program's agents where it stands for itself
 
@@ -341,17 +341,24 @@ class Program(dspy.Module):  # type: ignore[misc]
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
         unused = instructions.keys() - used
-        # Other programs' agents are found among all packages, which takes a while.
-        for name in unused and unused - {*_SEATS, *ROLES.names(), *self.other_seats()}:
-            raise UserError(
-                f"prompts: there is no agent {name!r} in this program: the agents are "
-                f"{', '.join(self.seats())}"
-            )
+        if unused:
+            self._check_agents_elsewhere(unused)
         for part in parts:
             part.prompt_layout = prompt_layout or part.prompt_layout
             part.verbatim = part.verbatim or bool(instructions)
         if prompts is not None:
             self.prompts = instructions
+
+    def _check_agents_elsewhere(self, names: Set[str]) -> None:
+        """Raise UserError for a name that no agent of any program has."""
+        from .roles import ROLES, SEATS  # which most programs have no need of
+
+        # Other programs' agents are found among all packages, which takes a while.
+        for name in names - {*_SEATS, *SEATS, *ROLES.names(), *self.other_seats()}:
+            raise UserError(
+                f"prompts: there is no agent {name!r} in this program: the agents are "
+                f"{', '.join(self.seats())}"
+            )
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""
