@@ -72,6 +72,8 @@ _NO_MODEL = pattern(
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
+_UNSERVED = "can handle the requested parameters"
+"""What OpenRouter says with status 404 of settings that no provider of a model takes."""
 _NO_CHANNEL = pattern(r"no available channel|无可用渠道")
 """What routers say with status 503 of a model that no provider of theirs has."""
 _TOO_LONG = pattern(
@@ -203,7 +205,7 @@ def failure_of(
     if status == 400 and _TLS_ALONE.search(words):
         return speaks_tls(name)
     refusal = RefusedRequest(refused, status, text)
-    if endpoint.answered or flagged:
+    if endpoint.answered or flagged or _UNSERVED in words:
         return refusal
     account = _account_at_fault(status, text, reason, words, endpoint)
     if account is None:
@@ -441,8 +443,9 @@ def changes_of(
     to try it. A server's error is taken for a refusal when the next attempt has it, too.
     """
     status = getattr(problem, "status", 0)
-    refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
     words = (getattr(problem, "text", "") or str(problem)).casefold()
+    refused = status in (400, 422, 501) or _UNSERVED in words
+    refused |= status == 500 and attempt > 1
     if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(words):
         return
     system = not habits.folds and _has_system(payload.get("messages") or ())

@@ -177,6 +177,7 @@ PARTS.append({"type": "text", "text": "A"})
 UNENDED = says("<think>It is B, since", finish_reason="length")
 LOGPROBS = {"content": [{"token": "A", "logprob": None}]}
 NO_TEMPERATURE = error(400, "Unsupported value: 'temperature' is not supported")
+UNSERVED = error(404, "No endpoints found that can handle the requested parameters.")
 OTHER_LIMIT = error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead.")
 LONG = error(400, "x", code="context_length_exceeded")
 PROHIBITED = "content_filter: PROHIBITED_CONTENT"
@@ -360,6 +361,7 @@ BEHAVIOURS = [
         Behaviour(f"no schema, {status}", refusing("response_format", error(status, "no")), calls=4)
         for status in (400, 422, 501)
     ),
+    Behaviour("no provider of a schema", refusing("response_format", UNSERVED), calls=4),
     Behaviour(
         "one reply missed the schema", once(error(400, "x", code="json_validate_failed")), calls=4
     ),
