@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -51,14 +52,19 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     before = sys.unraisablehook
 
+    def again(left: threading.Event) -> None:
+        # Not before the callback has ended: in it, the signal would be dropped once more.
+        left.wait()
+        time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
     def dropped(what: Any) -> None:
         if not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
             return
-        # Not at once: the handler would run in the same callback, and be dropped again.
-        again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
-        again.daemon = True
-        again.start()
+        left = threading.Event()
+        threading.Thread(target=again, args=(left,), daemon=True).start()
+        left.set()
 
     sys.unraisablehook = dropped
 
