@@ -109,7 +109,7 @@ def test_controls_split_a_crew_against_one_agent_at_its_bill(runs: Any) -> None:
     assert parts["sampling"] == pytest.approx(1 - found["levels"]["first"])  # the pick
     assert found["talk"]["value"] == 0.0  # what the team adds to the pick
     assert found["arms"]["any_of_several"]["score"] == 1.0
-    assert "are a pick among several; the team adds 0.0" in found["sentence"]
+    assert " from a pick among several, 0.0 [" in found["sentence"]
     shown = folkmoot("controls", crew, "--baseline", solo, *options, "--no-track")
     assert "+ the team" in shown.stdout
     assert found["calls"] == len(server.bodies)
