@@ -551,8 +551,8 @@ PAGE = """# The atlas of agents that act
 - **A decider**: an LM that picks one of four runs gets {headroom} of what a perfect pick would
   add to one run.
 
-These are public records of what agents did. [`folkmoot
-import`](import.md#agents-that-act-on-tasks) reads such records of yours.
+These are public records of what agents did. [`folkmoot import`](import.md#agents-that-act-on-tasks)
+reads yours.
 
 ## 1. A team against one agent, same LM
 
@@ -561,11 +561,10 @@ import`](import.md#agents-that-act-on-tasks) reads such records of yours.
 {teams}
 
 An Orchestrator sends subtasks to agents with the same LM. 80 tasks, 5 trials each; intervals
-are Student's, over tasks. Tokens are means over the trials that recorded any, half to two thirds
-of the team's, so they say little about a bill. Where both recorded them, k is how many trials of
-the single agent the team's tokens would have bought, and *any of k right* is what a perfect pick
-among them would solve: a ceiling, not a result. Trials that failed in the harness count as failed,
-as on the board.
+are Student's, over tasks. Half to two thirds of the team's trials recorded tokens, so their means
+say little about a bill. The team's tokens would have bought k trials of the single agent; *any of
+k right* is what a perfect pick among them would solve. Trials that failed in the harness count as
+failed.
 
 ## 2. A harness against the plain one, same LM
 
@@ -573,8 +572,8 @@ as on the board.
 
 {harnesses}
 
-The picture has all pairs, the table those that are shown to differ. The plain harness is
-Terminus 2, which gives the LM a terminal and little else. p is adjusted for all pairs by Holm.
+The table has the pairs that are shown to differ. The plain harness, Terminus 2, gives the LM a
+terminal and little else. p is adjusted for all pairs.
 
 ## 3. How many ranks are shown
 
@@ -582,9 +581,9 @@ Terminus 2, which gives the LM a terminal and little else. p is adjusted for all
 
 {ranks}
 
-Pairs are tested over the same tasks, adjusted by Holm. *Clustered*: tasks of one repository
-resemble one another. *Flaky*: of cells with 5 trials, those that neither always nor never
-succeed. A row for each entrant: [agents-atlas.csv](agents-atlas.csv).
+Pairs are tested over the same tasks, adjusted by Holm. *Clustered*: by repository. *Flaky*: of
+cells with 5 trials, those that neither always nor never succeed. A row for each entrant:
+[agents-atlas.csv](agents-atlas.csv).
 
 ## 4. How many tasks a verdict needs
 
@@ -611,18 +610,15 @@ mini-SWE-agent's four LMs, whose prices are known:
 {picks}
 
 General-AgentBench ran each agent four times and let the LM pick. 0% is one run at random, 100%
-the best of the four. Intervals are clustered by task. Sets in which every run failed are left out.
+the best of the four. Sets in which every run failed are left out.
 
 ## What to bear in mind
 
 - Entrants chose their own prompts, limits and tools. A difference between harnesses is not the
   difference that a team makes.
 - Most entrants recorded no tokens, and few a price, so equal bills can rarely be compared.
-- Leaderboards select: who did badly may not have entered, and who entered often shows the best
-  of several tries.
+- Leaderboards select: who did badly may not have entered, or shows the best of several tries.
 - Of 500 tasks of SWE-bench Verified, 231 are Django's. Intervals without clusters are too narrow.
-- `folkmoot compare` of repeated trials adds half a win and half a loss, so its intervals are a
-  little wider than those here.
 
 ## Sources and licences
 
