@@ -304,29 +304,23 @@ def by_gap(pairs: Sequence[Watched]) -> list[Line]:
     return lines
 
 
-DOLLAR_HEAD = ["pair", "difference on all tasks", "verdict", "tasks", "paid", "paid for all tasks"]
-
-
-def dollars(board: Board) -> list[list[str]]:
-    """What the verdict between two LMs costs until it falls, and on all tasks."""
+def dollars(board: Board) -> str:
+    """What the verdicts between the LMs cost until they fall, and on all tasks."""
     order = sorted(next(iter(board.entrants.values())).trials)
     random.Random(SEED).shuffle(order)
-    rows = []
-    for one, other in combinations(board.ranked(), 2):
+    asked, paid, whole = [], 0.0, 0.0
+    pairs = list(combinations(board.ranked(), 2))
+    for one, other in pairs:
         pair = watched(board, one, other, order, clustered=False)
-        prices = [board.entrants[name].dollars for name in (one, other)]
-        paid = [
-            sum(price.get(task, 0.0) for price in prices for task in tasks)
-            for tasks in (order[: pair.asked], order)
-        ]
-        verdict = {1: f"{one} is better", -1: f"{other} is better", 0: "undecided"}[pair.sign]
-        rows.append(
-            [
-                *(f"{one} less {other}", f"{100 * pair.difference:+.1f}", verdict),
-                *(f"{pair.asked}", f"{paid[0]:,.0f} USD", f"{paid[1]:,.0f} USD"),
-            ]
-        )
-    return rows
+        if pair.sign:
+            asked.append(pair.asked)
+        for price in (board.entrants[name].dollars for name in (one, other)):
+            paid += sum(price.get(task, 0.0) for task in order[: pair.asked])
+            whole += sum(price.get(task, 0.0) for task in order)
+    return (
+        f"{len(asked)} of the {len(pairs)} pairs are decided, after {min(asked)} to {max(asked)} "
+        f"tasks; all pairs cost {paid:,.0f} USD instead of {whole:,.0f} USD."
+    )
 
 
 # 5. The price of a point ----------------------------------------------------------------------
@@ -472,7 +466,7 @@ class Findings:
             ),
             "ranks": table(RANK_HEAD, self.ranks),
             "watch": table(WATCH_HEAD, watch),
-            "dollars": table(DOLLAR_HEAD, self.dollars),
+            "dollars": self.dollars,
             "prices": table(PRICE_HEAD, self.prices),
             "picks": table(PICK_HEAD, [line.cells for line in self.picks]),
         }
@@ -592,10 +586,9 @@ cells with 5 trials, those that neither always nor never succeed. A row for each
 {watch}
 
 200 pairs of the 80 best entrants of SWE-bench Verified, asked in one random order until [the
-rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 tasks. The same for
-mini-SWE-agent's four LMs, whose prices are known:
+rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 tasks.
 
-{dollars}
+The same for mini-SWE-agent's four LMs, whose prices are known: {dollars}
 
 ## 5. The price of a point
 

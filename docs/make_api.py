@@ -100,7 +100,8 @@ INNER = {
     *("not_shown", "not_met", "near", "port", "routed", "answering", "spoken", "to_row", "socket"),
     *("program_with", "spent", "requests", "ending", "Verdict.fails", "Rows.to_pandas"),
     *("Check.grade", "CorpusEnvironment.close", "WikipediaEnvironment.close", "Pair.notes"),
-    *("failure, other_metric, unread", "unread", "f1_outcome", "largest"),
+    *("failure, other_metric, unread", "unread", "f1_outcome", "largest", "leader_price"),
+    *("as_given", "lacks_weights", "metered_parts", "Question.given", "Metric.ended"),
 }
 """Names that folkmoot's own rooms use: they are public, and nobody needs them on this page."""
 
@@ -119,6 +120,9 @@ SAID_ABOVE = {
 
 PLAIN = {"bool", "int", "float", "str", "Path", "None"}
 """Types that the words about a thing show."""
+
+BRACKETS = r"\[(?:[^][]|\[(?:[^][]|\[(?:[^][]|\[[^][]*\])*\])*\])*\]"
+"""What a type holds, up to four brackets deep."""
 
 SECTIONS = ("Args", "Attributes", "Raises", "Returns")
 
@@ -262,7 +266,7 @@ def choices(thing: Any) -> dict[str, str]:
 
 def typed(name: str, type_: str) -> str:
     """A name with its type, unless that is plain; what a mapping or function holds is left out."""
-    type_ = re.sub(r"\b(Mapping|Callable)\[.*?\](?= \||$)", r"\1", type_)
+    type_ = re.sub(rf"\b(Mapping|Callable){BRACKETS}", r"\1", type_)
     parts = {*re.sub(r"Any$", "str", type_).split(" | ")}
     return name if parts <= PLAIN else f"{name}: {type_}"
 

@@ -29,7 +29,7 @@ def check_passage(passage: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """One question as the agents see it: never the gold answer."""
+    """One question as the agents see it, without the gold answer."""
 
     question: str
     choices: Mapping[str, str] | None = None

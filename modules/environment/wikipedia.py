@@ -54,7 +54,7 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 
 
 class WikipediaEnvironment(Environment):
-    """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
+    """The articles of a MediaWiki with the extension TextExtracts.
 
     A disambiguation page counts as no page. `closest` searches for words only, never for operators.
 
@@ -63,8 +63,8 @@ class WikipediaEnvironment(Environment):
             host.
         path: where its API is.
         private_hosts: hosts that may be at a private address.
-        cache_dir: keeps every answer, so that later runs see the same pages.
-        user_agent: who asks; public wikis want a project and a way to reach it.
+        cache_dir: keeps every answer.
+        user_agent: who asks, for public wikis.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
     never can.

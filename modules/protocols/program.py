@@ -56,10 +56,10 @@ def _adapter(role_first: bool, verbatim: bool) -> dspy.Adapter:
 
 
 class Program(dspy.Module):  # type: ignore[misc]
-    """A question-answering program. A protocol subclasses it and writes `solve`, its control flow.
+    """A question-answering program. A protocol subclasses it and writes `solve`.
 
-    Call it with `question` and, as needed, `choices` (label → text, or texts, which are labelled A,
-    B, …), `context` and `kind` (choice, boolean, number, span). The prediction has
+    Call it with `question` and, as needed, `choices` (label → text, or texts), `context` and `kind`
+    (choice, boolean, number, span). The prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when none could be read,
     - `decided_by`: who or what decided, or `none`,

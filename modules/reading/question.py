@@ -48,8 +48,6 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     exactly one option. Of several accepted answers, a list, `answer` is the first, `accepted` are
     all. A task may have `files` and `tests`, both path → text, instead of an answer.
 
-    `copy`, `with_inputs` and `Question(base)` give a `Question`; `inputs`, `labels` and `without` a
-    plain `dspy.Example`.
 
     Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
     """

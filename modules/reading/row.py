@@ -92,7 +92,7 @@ class CheckFields(Keyed):
 
 class ResultRow(Keyed):
     """A line of `results.jsonl`: one repeat of one question. It is a dictionary whose keys are also
-    attributes (`row.answer`, `row.transcript[0].agent`); one that is absent has its default, None.
+    attributes (`row.answer`, `row.transcript[0].agent`).
 
     Attributes:
         answer: None if none could be read or the question failed.

@@ -27,7 +27,7 @@ class Pair:
     """One run, `a`, against another, `b`. Differences are `a` minus `b`.
 
     Attributes:
-        n: the number of questions; each counts once, by its repeats' mean.
+        n: the number of questions.
         score_a, score_b: mean scores, 0 to 1 where answers are right or wrong (`is_rate`).
         difference, low, high: of the scores, with its 95% interval: Tango's, or Student's for other
             scores and means over repeats.
@@ -100,7 +100,7 @@ class Pair:
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides. It reaches 0 where the corrected test shows nothing."""
+        """The interval that decides; it reaches 0 where the corrected test shows nothing."""
         deciding = self.clustered or self
         low, high = deciding.low, deciding.high
         # Test and interval are not one computation: an interval beside 0 under "undecided" would
@@ -132,7 +132,7 @@ class Pair:
 
     @property
     def won(self) -> tuple[str, str] | None:
-        """The better run and the other one; None where neither is shown to be better."""
+        """The better run and the other one, or None."""
         return {A: (self.a, self.b), B: (self.b, self.a)}.get(self.outcome)
 
     @property

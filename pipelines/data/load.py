@@ -80,8 +80,7 @@ def load(
         kind: the kind of every row.
         data_dir: by default FOLKMOOT_DATA.
 
-    What was guessed is logged to `folkmoot`. A question without an id gets a hash of its content,
-    and `meta.row`, its row.
+    A question without an id gets a hash of its content, and `meta.row`, its row.
 
     Raises UserError, naming the source and each line (the first 20), for anything that is not
     right.

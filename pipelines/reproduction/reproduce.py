@@ -22,7 +22,7 @@ from .request import ReproduceRequest
 
 @entry(ReproduceRequest)
 def reproduce(request: ReproduceRequest) -> Reproduction:
-    """Run rows of a published table, and put what was measured beside what was published.
+    """Run rows of a published table, and put what was measured beside it.
 
     A budget holds for all rows together. `stopped` also says that every question of a run failed.
 

@@ -76,7 +76,7 @@ class Router(
     space={},
     holds=(CHEAP, TEAM),
 ):
-    """Asks the cheap program, and the team only if the rule expects it to do better.
+    """Asks the cheap program, and the team only if the rule says so.
 
     Args:
         cheap: the program that is asked first, or the name of a strategy.
