@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from math import comb
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -54,14 +53,6 @@ class Entrant:
     @property
     def score(self) -> float:
         return fmean(self.rates.values())
-
-    def any_of(self, k: int) -> float:
-        """The mean chance that one of k trials, drawn without replacement, solves a task."""
-        chances = []
-        for outcomes in self.trials.values():
-            n, right = len(outcomes), round(sum(outcomes))
-            chances.append(1 - comb(n - right, min(k, n)) / comb(n, min(k, n)))
-        return fmean(chances)
 
 
 class Board(NamedTuple):
@@ -114,7 +105,7 @@ TEAMS = {
 
 TEAM_HEAD = [
     *("LM", "team", "one agent", "team less one agent (95% interval)"),
-    *("tokens a trial: team", "one agent", "one agent at the team's bill, any of k right"),
+    *("tokens a trial: team", "one agent"),
 ]
 
 
@@ -137,16 +128,10 @@ def teams(board: Board) -> list[Line]:
             single = board.entrants[name]
             found = board.difference(team, name)
             crew_tokens, tokens = mean_tokens(crew), mean_tokens(single)
-            equal = "–"
-            if crew_tokens and tokens:
-                k = round(crew_tokens / tokens)
-                equal = "less than one trial"
-                if crew_tokens >= tokens:
-                    equal = f"{single.any_of(k):.1%} (k = {k})" if k <= 5 else f"k = {k}"
             harness = name.split("_")[1]
             cells = [
                 *(lm, f"{crew.score:.1%}", f"{harness} {single.score:.1%}", points(found)),
-                *(thousands(crew_tokens), thousands(tokens), equal),
+                *(thousands(crew_tokens), thousands(tokens)),
             ]
             shown = found.mean, found.low, found.high
             lines.append(Line(cells, f"{lm}: team less {harness}", *shown))
@@ -556,9 +541,8 @@ reads yours.
 
 An Orchestrator sends subtasks to agents with the same LM. 80 tasks, 5 trials each; intervals
 are Student's, over tasks. Half to two thirds of the team's trials recorded tokens, so their means
-say little about a bill. The team's tokens would have bought k trials of the single agent; *any of
-k right* is what a perfect pick among them would solve. Trials that failed in the harness count as
-failed.
+say little about a bill; the team's would not have bought one trial of chaterm. Trials that failed
+in the harness count as failed.
 
 ## 2. A harness against the plain one, same LM
 

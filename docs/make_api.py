@@ -102,6 +102,7 @@ INNER = {
     *("Check.grade", "CorpusEnvironment.close", "WikipediaEnvironment.close", "Pair.notes"),
     *("failure, other_metric, unread", "unread", "f1_outcome", "largest", "leader_price"),
     *("as_given", "lacks_weights", "metered_parts", "Question.given", "Metric.ended"),
+    *("has_seat", "Controls.names", "Trained.state"),
 }
 """Names that folkmoot's own rooms use: they are public, and nobody needs them on this page."""
 

@@ -21,7 +21,7 @@ def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a protocol's `exchange()` declares about the answers of its agents.
+    """What a protocol's `exchange()` declares.
 
     Args:
         members: names of the agents who answer first and may answer again.
@@ -30,7 +30,7 @@ class Exchange:
             each other.
         first: `(task)` asks every member for a fresh answer; None where the recorded first answers
             were blind.
-        turns: agents with the fewest and the most turns per question that `again` takes.
+        turns: agents with the fewest and the most turns that `again` takes.
         stances: whether peers read each other's answers.
     """
 

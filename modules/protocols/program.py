@@ -387,7 +387,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def assign(self, lms: Mapping[str, dspy.BaseLM | None] | None) -> None:
-        """Give agents LMs of their own, by names as in `has_seat`.
+        """Give agents LMs of their own; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, ….
 
         A metered part does not declare which models it asks for: any other name is one of them.
         Raises UserError naming the agents when a name is not one of them.
