@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from math import comb
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -54,14 +53,6 @@ class Entrant:
     @property
     def score(self) -> float:
         return fmean(self.rates.values())
-
-    def any_of(self, k: int) -> float:
-        """The mean chance that one of k trials, drawn without replacement, solves a task."""
-        chances = []
-        for outcomes in self.trials.values():
-            n, right = len(outcomes), round(sum(outcomes))
-            chances.append(1 - comb(n - right, min(k, n)) / comb(n, min(k, n)))
-        return fmean(chances)
 
 
 class Board(NamedTuple):
@@ -114,7 +105,7 @@ TEAMS = {
 
 TEAM_HEAD = [
     *("LM", "team", "one agent", "team less one agent (95% interval)"),
-    *("tokens a trial: team", "one agent", "one agent at the team's bill, any of k right"),
+    *("tokens a trial: team", "one agent"),
 ]
 
 
@@ -137,16 +128,10 @@ def teams(board: Board) -> list[Line]:
             single = board.entrants[name]
             found = board.difference(team, name)
             crew_tokens, tokens = mean_tokens(crew), mean_tokens(single)
-            equal = "–"
-            if crew_tokens and tokens:
-                k = round(crew_tokens / tokens)
-                equal = "less than one trial"
-                if crew_tokens >= tokens:
-                    equal = f"{single.any_of(k):.1%} (k = {k})" if k <= 5 else f"k = {k}"
             harness = name.split("_")[1]
             cells = [
                 *(lm, f"{crew.score:.1%}", f"{harness} {single.score:.1%}", points(found)),
-                *(thousands(crew_tokens), thousands(tokens), equal),
+                *(thousands(crew_tokens), thousands(tokens)),
             ]
             shown = found.mean, found.low, found.high
             lines.append(Line(cells, f"{lm}: team less {harness}", *shown))
@@ -304,29 +289,23 @@ def by_gap(pairs: Sequence[Watched]) -> list[Line]:
     return lines
 
 
-DOLLAR_HEAD = ["pair", "difference on all tasks", "verdict", "tasks", "paid", "paid for all tasks"]
-
-
-def dollars(board: Board) -> list[list[str]]:
-    """What the verdict between two LMs costs until it falls, and on all tasks."""
+def dollars(board: Board) -> str:
+    """What the verdicts between the LMs cost until they fall, and on all tasks."""
     order = sorted(next(iter(board.entrants.values())).trials)
     random.Random(SEED).shuffle(order)
-    rows = []
-    for one, other in combinations(board.ranked(), 2):
+    asked, paid, whole = [], 0.0, 0.0
+    pairs = list(combinations(board.ranked(), 2))
+    for one, other in pairs:
         pair = watched(board, one, other, order, clustered=False)
-        prices = [board.entrants[name].dollars for name in (one, other)]
-        paid = [
-            sum(price.get(task, 0.0) for price in prices for task in tasks)
-            for tasks in (order[: pair.asked], order)
-        ]
-        verdict = {1: f"{one} is better", -1: f"{other} is better", 0: "undecided"}[pair.sign]
-        rows.append(
-            [
-                *(f"{one} less {other}", f"{100 * pair.difference:+.1f}", verdict),
-                *(f"{pair.asked}", f"{paid[0]:,.0f} USD", f"{paid[1]:,.0f} USD"),
-            ]
-        )
-    return rows
+        if pair.sign:
+            asked.append(pair.asked)
+        for price in (board.entrants[name].dollars for name in (one, other)):
+            paid += sum(price.get(task, 0.0) for task in order[: pair.asked])
+            whole += sum(price.get(task, 0.0) for task in order)
+    return (
+        f"{len(asked)} of the {len(pairs)} pairs are decided, after {min(asked)} to {max(asked)} "
+        f"tasks; all pairs cost {paid:,.0f} USD instead of {whole:,.0f} USD."
+    )
 
 
 # 5. The price of a point ----------------------------------------------------------------------
@@ -472,7 +451,7 @@ class Findings:
             ),
             "ranks": table(RANK_HEAD, self.ranks),
             "watch": table(WATCH_HEAD, watch),
-            "dollars": table(DOLLAR_HEAD, self.dollars),
+            "dollars": self.dollars,
             "prices": table(PRICE_HEAD, self.prices),
             "picks": table(PICK_HEAD, [line.cells for line in self.picks]),
         }
@@ -551,8 +530,8 @@ PAGE = """# The atlas of agents that act
 - **A decider**: an LM that picks one of four runs gets {headroom} of what a perfect pick would
   add to one run.
 
-These are public records of what agents did. [`folkmoot
-import`](import.md#agents-that-act-on-tasks) reads such records of yours.
+These are public records of what agents did. [`folkmoot import`](import.md#agents-that-act-on-tasks)
+reads yours.
 
 ## 1. A team against one agent, same LM
 
@@ -561,11 +540,9 @@ import`](import.md#agents-that-act-on-tasks) reads such records of yours.
 {teams}
 
 An Orchestrator sends subtasks to agents with the same LM. 80 tasks, 5 trials each; intervals
-are Student's, over tasks. Tokens are means over the trials that recorded any, half to two thirds
-of the team's, so they say little about a bill. Where both recorded them, k is how many trials of
-the single agent the team's tokens would have bought, and *any of k right* is what a perfect pick
-among them would solve: a ceiling, not a result. Trials that failed in the harness count as failed,
-as on the board.
+are Student's, over tasks. Half to two thirds of the team's trials recorded tokens, so their means
+say little about a bill; the team's would not have bought one trial of chaterm. Trials that failed
+in the harness count as failed.
 
 ## 2. A harness against the plain one, same LM
 
@@ -573,8 +550,8 @@ as on the board.
 
 {harnesses}
 
-The picture has all pairs, the table those that are shown to differ. The plain harness is
-Terminus 2, which gives the LM a terminal and little else. p is adjusted for all pairs by Holm.
+The table has the pairs that are shown to differ. The plain harness, Terminus 2, gives the LM a
+terminal and little else. p is adjusted for all pairs.
 
 ## 3. How many ranks are shown
 
@@ -582,9 +559,9 @@ Terminus 2, which gives the LM a terminal and little else. p is adjusted for all
 
 {ranks}
 
-Pairs are tested over the same tasks, adjusted by Holm. *Clustered*: tasks of one repository
-resemble one another. *Flaky*: of cells with 5 trials, those that neither always nor never
-succeed. A row for each entrant: [agents-atlas.csv](agents-atlas.csv).
+Pairs are tested over the same tasks, adjusted by Holm. *Clustered*: by repository. *Flaky*: of
+cells with 5 trials, those that neither always nor never succeed. A row for each entrant:
+[agents-atlas.csv](agents-atlas.csv).
 
 ## 4. How many tasks a verdict needs
 
@@ -593,10 +570,9 @@ succeed. A row for each entrant: [agents-atlas.csv](agents-atlas.csv).
 {watch}
 
 200 pairs of the 80 best entrants of SWE-bench Verified, asked in one random order until [the
-rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 tasks. The same for
-mini-SWE-agent's four LMs, whose prices are known:
+rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 tasks.
 
-{dollars}
+The same for mini-SWE-agent's four LMs, whose prices are known: {dollars}
 
 ## 5. The price of a point
 
@@ -611,18 +587,15 @@ mini-SWE-agent's four LMs, whose prices are known:
 {picks}
 
 General-AgentBench ran each agent four times and let the LM pick. 0% is one run at random, 100%
-the best of the four. Intervals are clustered by task. Sets in which every run failed are left out.
+the best of the four. Sets in which every run failed are left out.
 
 ## What to bear in mind
 
 - Entrants chose their own prompts, limits and tools. A difference between harnesses is not the
   difference that a team makes.
 - Most entrants recorded no tokens, and few a price, so equal bills can rarely be compared.
-- Leaderboards select: who did badly may not have entered, and who entered often shows the best
-  of several tries.
+- Leaderboards select: who did badly may not have entered, or shows the best of several tries.
 - Of 500 tasks of SWE-bench Verified, 231 are Django's. Intervals without clusters are too narrow.
-- `folkmoot compare` of repeated trials adds half a win and half a loss, so its intervals are a
-  little wider than those here.
 
 ## Sources and licences
 

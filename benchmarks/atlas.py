@@ -191,8 +191,9 @@ def talk_rows(gains: dict[str, Any]) -> list[list[str]]:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    lines.insert(1, "|" + "---|" * len(head))
+    return "\n".join(lines)
 
 
 def summary(sets: Sequence[DataSet], talk: list[list[str]]) -> str:
@@ -239,31 +240,29 @@ For your own logs: `python benchmarks/atlas.py FOLDER LOG`, or [`folkmoot import
 
 ![An agent with a critic against the agent alone: +14 points, +6 to +23](images/team-wins.svg)
 
-Reflexion's logs on 100 questions of HotpotQA: after a wrong try a second agent says what went
-wrong, and the first one tries again. It is right on 48% after 3 tries, alone on 34% after 5, at
-the larger bill. The check is the reference answer. By the authors' code the LM is
-text-davinci-003 at temperature 0, so that a lone agent hardly changes its answer: against one
-that samples, the gain may be smaller. It was chosen after all of Reflexion's configurations and
-numbers of tries had been seen; the interval is not corrected for that choice.
+Reflexion's logs on 100 questions of HotpotQA: after a wrong try, by the reference answer, a second
+agent says what went wrong, and the first one tries again. It is right on 48% after 3 tries, alone
+on 34% after 5, at the larger bill. The LM is text-davinci-003 at temperature 0: against an agent
+that samples, the gain may be smaller. This contest was chosen after all of Reflexion's had been
+seen; the interval is not corrected for that.
 
 ![Four who talk against a vote of five: no difference, -1.0 to +0.9](images/team-does-not.svg)
 
 DyLAN's four, who read each other, against the vote of five first answers of its teams of 4 and 3.
-`python benchmarks/same_bill.py FOLDER` prints and draws both.
 
 ## One program, or a panel
 
 {table(HEAD, [one.cells() for one in sets])}
 
-- **best single** and **best panel**: share of questions right. Both are chosen on one half of the
-  questions and judged on the other; of five such estimates the middle one is shown. A panel is 2
-  to {MOST} programs and a majority vote.
+- **best single**, **best panel** (2 to {MOST} programs and a majority vote): share right. Both are
+  chosen on one half of the questions and judged on the other; of five such estimates the middle
+  one is shown.
 - **price**: how many times the calls of one program the panel makes.
 - **worth in voters**: how many independent programs these are worth, by how alike their right and
   wrong answers are.
-- **any agent right**: on this share any of them is right; no choice among answers exceeds it.
-- **–**: no panel can be judged, because the source has scores without answers (LLMRouter), or two
-  agents (BIG-Bench Hard). There, best single is chosen and judged on the same questions.
+- **any agent right**: no choice among answers exceeds it.
+- **–**: the source has scores without answers (LLMRouter), or two agents (BIG-Bench Hard). There,
+  best single is chosen and judged on the same questions.
 
 ## Talk over vote
 
@@ -272,8 +271,7 @@ and then after reading each other.
 
 {table(TALK_HEAD, talk)}
 
-Points, with 95% intervals: the vote of the first answers less one first answer, and the team's
-answer less that vote.
+*vote*: points of the vote of the first answers over one first answer, with 95% intervals.
 
 ## What to bear in mind
 

@@ -38,12 +38,13 @@ What `import folkmoot as fm` gives, from its docstrings. For the command line se
 Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#fmprogram) lists.
 Every result has `lines()` and `in_words()`, its figures in words; `to_dict()`; `empty`, whether
 nothing is finished; `stopped`, why it ended early; `paused`, whether an endpoint or account failed;
-and `run_id`, its run in MLflow. Plain types are left out.
+`run_id`, its run in MLflow; and where there is something to draw `plot(path)`, as PNG or SVG, of a
+study also as interactive `.html`. Plain types are left out.
 
 ## Arguments that many functions share
 
-An argument without a line at its function or class is one of these. Where an entry says *Also*, it
-takes the arguments of these groups, too. `Pairs` are a mapping, or texts such as `"key=value"`.
+An argument without a line at its function or class is one of these. *Also* names groups of them
+that an entry takes, too. `Pairs` are a mapping, or texts such as `"key=value"`.
 """
 
 GROUPS: Mapping[str, Sequence[type[Any]]] = {
@@ -97,15 +98,32 @@ INNER = {
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
     *("main", "answered", "failures", "mostly_unread", "unbeaten_choice", "met"),
     *("not_shown", "not_met", "near", "port", "routed", "answering", "spoken", "to_row", "socket"),
-    *("program_with", "spent", "requests", "ending"),
+    *("program_with", "spent", "requests", "ending", "Verdict.fails", "Rows.to_pandas"),
+    *("Check.grade", "CorpusEnvironment.close", "WikipediaEnvironment.close", "Pair.notes"),
+    *("failure, other_metric, unread", "unread", "f1_outcome", "largest", "leader_price"),
+    *("as_given", "lacks_weights", "metered_parts", "Question.given", "Metric.ended"),
+    *("has_seat", "Controls.names", "Trained.state"),
 }
 """Names that folkmoot's own rooms use: they are public, and nobody needs them on this page."""
 
-SAID_ABOVE = {"lines", "in_words", "to_dict", "empty", "stopped", "paused", "run_id", "card"}
+SAID_ABOVE = {
+    "lines",
+    "in_words",
+    "to_dict",
+    "empty",
+    "stopped",
+    "paused",
+    "run_id",
+    "card",
+    "plot",
+}
 """What every result has: the page says it once, in its head."""
 
 PLAIN = {"bool", "int", "float", "str", "Path", "None"}
 """Types that the words about a thing show."""
+
+BRACKETS = r"\[(?:[^][]|\[(?:[^][]|\[(?:[^][]|\[[^][]*\])*\])*\])*\]"
+"""What a type holds, up to four brackets deep."""
 
 SECTIONS = ("Args", "Attributes", "Raises", "Returns")
 
@@ -249,7 +267,7 @@ def choices(thing: Any) -> dict[str, str]:
 
 def typed(name: str, type_: str) -> str:
     """A name with its type, unless that is plain; what a mapping or function holds is left out."""
-    type_ = re.sub(r"\b(Mapping|Callable)\[.*?\](?= \||$)", r"\1", type_)
+    type_ = re.sub(rf"\b(Mapping|Callable){BRACKETS}", r"\1", type_)
     parts = {*re.sub(r"Any$", "str", type_).split(" | ")}
     return name if parts <= PLAIN else f"{name}: {type_}"
 

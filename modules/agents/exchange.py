@@ -21,17 +21,16 @@ def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a protocol's `exchange()` declares about the answers of its agents.
+    """What a protocol's `exchange()` declares.
 
     Args:
-        members: names of the agents who answer first and may answer again; others, such as a judge,
-            have no vote.
+        members: names of the agents who answer first and may answer again.
         again: `(task, recorded, hear)` lets the members answer again, as often as in the `recorded`
-            dialogue, and returns the first answers and all later turns. `hear` gives what each
-            agent is shown of the turns. None: members do not read each other.
-        first: `(task)` asks every member for a fresh answer without the others' turns; None where
-            the recorded first answers are such.
-        turns: agents with the fewest and the most turns per question that `again` takes.
+            dialogue, and returns the first answers and all later turns. None: members do not read
+            each other.
+        first: `(task)` asks every member for a fresh answer; None where the recorded first answers
+            were blind.
+        turns: agents with the fewest and the most turns that `again` takes.
         stances: whether peers read each other's answers.
     """
 

@@ -97,16 +97,15 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
 
 
 class Seat(dspy.Module):  # type: ignore[misc]
-    """An agent: a name, a signature and, if set, an LM of its own.
+    """An agent.
 
     Args:
         name: what the others call it; also its name in `lms` and on the command line.
         signature: has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`,
-            `notes` and `correction` as inputs, and `answer` as output; other outputs are the
-            agent's argument.
+            `notes` and `correction` as inputs, and `answer` as output.
         lm: an LM of its own; None takes the one of the run.
         sampling: its LM settings, such as `{"temperature": 0.5}`.
-        adapter: a `dspy.Adapter` that asks the LM in its own way; None goes by the LM's profile.
+        adapter: how it asks the LM; None goes by the LM's profile.
 
     Raises UserError for an unknown sampling setting.
     """

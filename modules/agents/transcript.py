@@ -29,7 +29,7 @@ def check_passage(passage: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """One question as the agents see it: never the gold answer."""
+    """One question as the agents see it, without the gold answer."""
 
     question: str
     choices: Mapping[str, str] | None = None
@@ -78,10 +78,10 @@ _FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "st
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read.
 
-    `raw` is the answer in the agent's own words where that differs; `evidence` what a tool returned
-    before: dicts with `title`, `text`, `source`. `step` names a turn that only prepares an answer.
-    `examined` is what an evaluator examined: a dict with `agent`, `answer` and `counterfactual`.
-    `outputs` are the fields of the agent's signature, unless the turn was read from a row.
+    `raw` is the answer in the agent's own words where that differs; `evidence` what a tool
+    returned: dicts with `title`, `text`, `source`. `step` names a turn that only prepares an
+    answer. `examined` is what an evaluator examined: a dict with `agent`, `answer` and
+    `counterfactual`. `outputs` are the fields of the agent's signature.
     """
 
     agent: str

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 class UserError(ValueError):
-    """An error that the user can fix: one sentence says what, where, and what to do. The command
-    line prints it and exits with code 2.
-    """
+    """An error that the user can fix: one sentence says what, where, and what to do."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

@@ -26,8 +26,8 @@ from .corpus_index import (
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    `index_dir` keeps the index of a file, which is then read as needed; that of a large one takes
-    minutes at first. Of documents with one title the first is kept.
+    `index_dir` keeps the index of a file; that of a large one takes minutes at first. Of documents
+    with one title the first is kept.
 
     Raises UserError, naming file and line (or the document's number), for whatever is not a
     document.
@@ -101,7 +101,7 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title, in the same case, in any, or but for a parenthetical at its end.
+        """The page of that title, in any case, or but for a parenthetical at its end.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".

@@ -30,8 +30,8 @@ class About(TypedDict):
 
 
 class RecordingEnvironment(Environment):
-    """Asks `environment`, and records its answers in the JSONL file at `path`. Recorded requests
-    are answered from the file. Several processes, also at once, may add to one record.
+    """Asks `environment`, and records its answers in the JSONL file at `path`, from which recorded
+    requests are answered. Several processes may add to one record.
 
     Raises UserError when the file is the record of another environment, or cannot be written.
     """

@@ -54,18 +54,17 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 
 
 class WikipediaEnvironment(Environment):
-    """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
+    """The articles of a MediaWiki with the extension TextExtracts.
 
-    A disambiguation page counts as no page. `closest` searches for words only, never for operators,
-    in the main namespace.
+    A disambiguation page counts as no page. `closest` searches for words only, never for operators.
 
     Args:
         host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
             host.
         path: where its API is.
-        private_hosts: hosts that may be at a private address; no page and no agent can name one.
-        cache_dir: keeps every answer, so that later runs see the same pages.
-        user_agent: who asks; public wikis want a project and a way to reach it.
+        private_hosts: hosts that may be at a private address.
+        cache_dir: keeps every answer.
+        user_agent: who asks, for public wikis.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
     never can.

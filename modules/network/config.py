@@ -53,8 +53,7 @@ class PolicyConfig(PolicySettings):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
-    """How N agents choose, vote and come to trust one another; defaults are the paper's where it
-    has them.
+    """How N agents choose, vote and trust one another; defaults are the paper's where it has them.
 
     - `agents` N; `strategies`, S names in their order; `alike`: agents that are copies of one LM
       share what is learned of a strategy's votes.

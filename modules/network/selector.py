@@ -29,8 +29,8 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
     Call it with `question`; `key`, by default the question, names it for the draws. The prediction
     has
 
-    - `choice`: one strategy for all, drawn from the mean probabilities over agents, or the
-      likeliest with the setting `choice="argmax"`;
+    - `choice`: one strategy for all, drawn from the mean probabilities over agents, or with
+      `choice="argmax"` the likeliest;
     - `choices`: the strategy of each agent, None for one that is not to be asked (`top`);
     - `probabilities` (N, S) of all strategies by agent, and `weights` (N,) of the agents' votes.
 
@@ -40,7 +40,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         agents: N; a single agent needs no graph.
         embedding: a model's name, an `fm.Embedder`, or a function of texts (n) that gives vectors
             (n, D). None: the model of `fm.train`.
-        state: what was learned, a DSPy parameter, for a selector of a network that exists.
+        state: what a network has learned, a DSPy parameter.
         settings: others of `fm.NetworkConfig`.
 
     `fm.train(…, program=selector)` returns a trained copy. Raises UserError for settings that

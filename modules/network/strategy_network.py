@@ -40,31 +40,27 @@ _AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
 
 
 class StrategyNetwork(Program):
-    """N agents choose strategies by their policies, answer apart from one another, and vote.
+    """N agents choose strategies by their policies, answer apart, and vote.
 
     Args:
-        state: what was learned, a DSPy parameter, or a selector that has it, with its embeddings
-            and modules.
+        state: what was learned, a DSPy parameter, or a selector that has it.
         embed: embeds questions as in training; called in a thread.
-        strategies: strategy → what the name stands for, where that is another prompting strategy,
-            or any `dspy.Module`.
-        own_prompts: whether all agents, or those of these numbers, have prompts of their own;
-            otherwise copies of one LM share one per strategy.
+        strategies: strategy → what the name stands for: another prompting strategy, or any
+            `dspy.Module`.
+        own_prompts: whether all agents, or those of these numbers, have prompts of their own.
         lms: LMs by strategy (`cot`), by agent (`agent.0`) or by both (`agent.0.cot`).
         samples: how many answers the strategies that draw several draw; None is their own number.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
         tie_break: which of equally weighted answers wins: `first`, `weight` (the heaviest single
             agent's), `strongest:agent.N` or `random`.
         seed: settles draws, together with the question's id.
-        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
-            `role_first`, in the system message.
+        prompt_layout: where instructions stand: `role_last` (the default), after what all agents
+            share, or `role_first`, in the system message.
         prompts: your instructions by agent, or a YAML file with them.
 
-    Agents with one LM answer at the config's `copies_temperature`, unless `sampling` or the LM sets
-    a temperature. `decided_by` is `consensus` or `none`. The prediction also has the `confidence`
-    in the answer, the `probabilities` of all answers, and by agent `strategies` (None: not asked)
-    and vote `weights`; a turn has its `strategy`, `weight` and, as `confidence`, that strategy's
-    probability.
+    `decided_by` is `consensus` or `none`. The prediction also has the `confidence` in the answer,
+    the `probabilities` of all answers, and by agent `strategies` (None: not asked) and vote
+    `weights`; a turn has its `strategy`, `weight` and `confidence`.
 
     Raises UserError for a strategy that is not in `STRATEGIES`, and agents that do not exist.
     """

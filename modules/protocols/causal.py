@@ -95,15 +95,12 @@ class CausalConsistency(
     """CaCo-CoT (Tang et al. 2024, Algorithm 1).
 
     Args:
-        reasoners: R, at least 1. Each explains the terms, answers subquestions and gives a
-            rationale before its answer.
-        evaluators: E. Each examines one solution against a counterfactual answer; 0 is a plain
-            vote.
+        reasoners: R, at least 1.
+        evaluators: E; 0 is a plain vote.
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
-        d_max: most rounds (the paper: 3), until an answer is accepted or the evaluators agree;
-            after that the evaluators' last answer is taken.
+        d_max: most rounds (the paper: 3); after them the evaluators' last answer is taken.
         own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
             `supervisor` take these parts.
         without: parts left out (Table 3): `concepts`, `subquestions`, `rationale` of the reasoners,
@@ -121,8 +118,7 @@ class CausalConsistency(
 
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`
     (theirs is the answer), `depth limit`, `vote` (without evaluators), or `none`. `rounds` is the
-    depth reached, `consensus_round` the round in which an answer was accepted or evaluators agreed.
-    Unreadable answers count in the denominator of shares.
+    depth reached. Unreadable answers count in the denominator of shares.
 
     Raises UserError for a count, threshold, component or demonstration that does not exist.
     """

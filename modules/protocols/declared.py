@@ -133,8 +133,7 @@ class Declared(Program):
     values, which are attributes before it is called. They give the constructor, `describe()`, the
     short spec (`debate:3`, at most the first two), and by Optuna's distributions in the annotations
     the search space of `fm.tune`. A function (name, value) → value in the annotation checks a
-    setting. Plans count each agent once in each of `max_rounds` rounds. `holds` names the settings
-    that are programs or lists of them.
+    setting. `holds` names the settings that are programs or lists of them.
 
     For type checkers, write the method as `__init__`, without a call of its base's, and end it in
     `**shared: Unpack[Shared]`.

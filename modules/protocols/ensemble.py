@@ -84,16 +84,14 @@ class Ensemble(
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
     Args:
-        members: names of single-agent strategies, programs, or modules and functions of your own;
-            at least one.
+        members: names of strategies, programs, or modules and functions of your own; at least one.
         vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
             DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
-        weights: one non-negative number per member, for votes and ties that weigh; None until
-            `fit_weights` has set them.
+        weights: one non-negative number per member; None until `fit_weights` has set them.
         samples: how often each member answers, for a pick.
         tie_break: which of the answers with the top score wins: `first` (the earliest member's),
-            `weight` (the heaviest single member's), `strongest:MEMBER` (that member's) or `random`;
-            a remaining tie goes to the first. None is `first` for `majority`, else `weight`.
+            `weight` (the heaviest single member's), `strongest:MEMBER` or `random`. None is `first`
+            for `majority`, else `weight`.
         seed: settles draws, together with the question's id.
         lms: LMs by member; members of the same name are `name.0`, `name.1`, ….
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
@@ -101,7 +99,7 @@ class Ensemble(
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is the vote, or `none`; `tied` says whether two answers had the top score. A member
-    whose request is refused has no vote, and its turn says why in `failed`.
+    whose request is refused has no vote; its turn says why in `failed`.
 
     Raises UserError for no members, an unknown vote or rule for ties, weights that do not fit the
     members, and a vote by probabilities where an LM gives none.

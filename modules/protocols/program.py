@@ -56,10 +56,10 @@ def _adapter(role_first: bool, verbatim: bool) -> dspy.Adapter:
 
 
 class Program(dspy.Module):  # type: ignore[misc]
-    """A question-answering program. A protocol subclasses it and writes `solve`, its control flow.
+    """A question-answering program. A protocol subclasses it and writes `solve`.
 
-    Call it with `question` and, as needed, `choices` (label → text, or texts, which are labelled A,
-    B, …), `context` and `kind` (choice, boolean, number, span). The prediction has
+    Call it with `question` and, as needed, `choices` (label → text, or texts), `context` and `kind`
+    (choice, boolean, number, span). The prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when none could be read,
     - `decided_by`: who or what decided, or `none`,
@@ -221,7 +221,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return {}
 
     def turns(self) -> list[SeatTurns]:
-        """The fewest and most turns of each agent, for plans: a call per turn, two if unreadable.
+        """The fewest and most turns of each agent, for plans.
 
         A protocol that does not say counts with at least one turn in all, and with one turn of each
         agent and of each predictor outside of agents.
@@ -243,9 +243,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …. Then the models with an LM
-        of their own that metered parts ask for.
-        """
+        """Every agent by name, then the models that metered parts ask for."""
         found: list[Any] = [part for _, part in self.parts((Seat, Program))]
         named = by_name([part for part in found if isinstance(part, Seat)])
         for part in found:
@@ -255,9 +253,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     @property
     def metered_parts(self) -> list[Any]:
-        """The metered programs that it consists of, perhaps itself: they name models by which each
-        may get another LM.
-        """
+        """The metered programs that it consists of, perhaps itself."""
         return [part for _, part in self.parts(Program) if part.metered]
 
     def parts(self, kind: type[T] | tuple[type[T], ...]) -> list[tuple[str, T]]:

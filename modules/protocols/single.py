@@ -48,15 +48,14 @@ class SingleAgent(
     space=WORDING,
     fixed=("demonstration",),
 ):
-    """A single agent: the baseline of every protocol, and a member of ensembles and networks.
+    """A single agent: the baseline of every protocol.
 
     Args:
         strategy: a prompting strategy of `STRATEGIES`: `simple` (the default; answer only),
-            `zero_shot`, `few_shot` (after examples), `cot` (reasoning first), `self_consistency`
-            (the majority of several `cot` answers), `complexity` (the majority of the longer half
-            of such chains), `self_ask` (sub-questions first), `decomposition` (independent subtasks
-            first), `least_to_most` (ever harder sub-questions, each with the earlier answers),
-            `plan_and_solve` (a plan, then its steps).
+            `zero_shot`, `few_shot`, `cot` (reasoning first), `self_consistency` (the majority of
+            several `cot` answers), `complexity` (of the longer half of these), `self_ask`
+            (sub-questions first), `decomposition` (subtasks first), `least_to_most` (ever harder
+            sub-questions), `plan_and_solve`.
         role: instead of a strategy, a role of the deliberation.
         own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
             `supervisor` take these parts.

@@ -128,13 +128,12 @@ class Strategy:
     """A way of prompting. `STRATEGIES["mine"] = Strategy(MySignature)` adds one.
 
     Args:
-        signature: the instructions of the answering call; its inputs are those of `Answering`, and
-            `answer` is its last output.
+        signature: the instructions of the answering call; `answer` is its last output.
         flow: the calls between question and answer; by default one.
         steps: the instructions of the calls before the answering one, by name.
         sampling: LM settings, which those of the agent override.
         samples: how many answers are drawn unless the agent says; None is one.
-        turns: fewest and most turns of each step and of `answer`; by default one per sample.
+        turns: fewest and most turns of each step and of `answer`.
 
     Raises UserError when `answer` is not the signature's last output.
     """

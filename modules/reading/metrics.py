@@ -49,7 +49,7 @@ class Metric:
     Args:
         function: `(example, prediction)`, also with `trace`, or GEPA's five arguments; sync or
             async. It returns True or False, a number, or a `dspy.Prediction` with `score` and,
-            maybe, `feedback`. The example is the question, with its `meta` as further fields.
+            maybe, `feedback`.
         name: what its scores are called; None takes the function's name.
         low: the lowest score, which a question without an answer gets; None is 0 or more.
         high: the highest score, or None. A score outside is an error.

@@ -43,14 +43,11 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 
     Fields: `id`; `question`; `choices` (label → text, 2 to 26 of them; a list of texts is labelled
     A, B, …) or None; `answer`, the gold, or None; `context`, a passage, a list of passages, or
-    None; `kind` (choice, boolean, number, span, task, or open: free text, which needs a metric;
-    inferred when not given, but never open); `meta`, a dict. For choices the answer is a label; the
-    text of exactly one option is turned into its label. Of several accepted answers, a list,
-    `answer` is the first, `accepted` are all. A task has no answer; it may have `files`, which a
-    program finds in its folder, and `tests`, which are added when it has ended, both path → text.
+    None; `kind` (choice, boolean, number, span, task, or open, which needs a metric; inferred when
+    not given, but never open); `meta`, a dict. For choices the answer is a label, or the text of
+    exactly one option. Of several accepted answers, a list, `answer` is the first, `accepted` are
+    all. A task may have `files` and `tests`, both path → text, instead of an answer.
 
-    `copy`, `with_inputs` and `Question(base)` give a `Question`; `inputs`, `labels` and `without` a
-    plain `dspy.Example`.
 
     Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
     """
@@ -96,9 +93,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
 
     def shown(self) -> Question:
-        """What a program or tool is shown: no gold answer, and of `meta` only what the user
-        named.
-        """
+        """What a program is shown: no gold answer, and of `meta` only what the user named."""
         fields: dict[str, Any] = only(self, ("id", *INPUTS, "files"))
         return Question(fields, answer=None, meta=only(self.meta, self._shown))
 

@@ -92,7 +92,7 @@ class CheckFields(Keyed):
 
 class ResultRow(Keyed):
     """A line of `results.jsonl`: one repeat of one question. It is a dictionary whose keys are also
-    attributes (`row.answer`, `row.transcript[0].agent`); one that is absent has its default, None.
+    attributes (`row.answer`, `row.transcript[0].agent`).
 
     Attributes:
         answer: None if none could be read or the question failed.
@@ -104,8 +104,8 @@ class ResultRow(Keyed):
         takes: the same with these answers at their price; absent where there are none.
         transcript: the turns; of a failed question those before it failed.
         error: why the question failed, or why the metric gave no score.
-        truncated: whether any reply was cut off at a token limit.
-        finish_reason: how replies ended, in the endpoint's words; `length` if one was cut off.
+        truncated: whether any reply was cut off.
+        finish_reason: how replies ended, in the endpoint's words.
         program: the beginning of the program's hash.
         model: the names under which endpoints answered.
         raw: what a program of yours returned, where no answer could be read.
@@ -113,7 +113,7 @@ class ResultRow(Keyed):
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.
         shown: where options were asked in another order, the question's own label of each label
-            that was shown, as texts of the transcript have them.
+            that was shown.
     """
 
     __slots__ = ()

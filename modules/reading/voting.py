@@ -163,7 +163,7 @@ def vote_among(
 
 
 def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
-    """True when there is at least one answer, every one could be read, and all are equal."""
+    """True when there are answers, every one could be read, and all are equal."""
     if not answers or None in answers:
         return False
     return len(supporters_of(answers, same_if(kind))) == 1

@@ -82,9 +82,7 @@ class ComparisonPlan:
 def _compare(request: CompareRequest) -> Comparison:
     """Compare every pair of runs over the questions that all runs answered.
 
-    Unreadable answers and errors count as wrong. There is no verdict on a run that failed on at
-    least half of the questions, or whose unreadable answers are above 5% or could undo a
-    difference. p-values are Holm-corrected over all pairs.
+    Unreadable answers and errors count as wrong. p-values are Holm-corrected over all pairs.
 
     Raises UserError for fewer than two runs, something that is not a run, a folder without a run,
     names that do not fit, no shared question, a question that differs between the runs in its text,

@@ -20,10 +20,10 @@ class Compared:
 
     Attributes:
         left_out: how many questions with a row are not shared.
-        score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
-        cut_off: how many answers had a reply that ended at the token limit; `unread` are these and
-            the unreadable.
-        takes: as `usage`, with answers from records and caches counted at their price.
+        score: a share of right answers (`is_rate`) or a mean, with a 95% interval.
+        cut_off: how many answers had a reply cut off at the token limit; `unread` are these and the
+            unreadable.
+        takes: as `usage`, with cached answers at their price.
         seconds: the mean per answer, or None.
         repeats: answers per question, on average.
         program: the full description, where the name is short.

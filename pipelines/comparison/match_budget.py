@@ -167,12 +167,12 @@ class MatchPlan:
 
 @entry(MatchRequest)
 def match_budget(request: MatchRequest) -> Evaluation:
-    """Run one agent on a run's questions, as often as the run's bill allows: self-consistency, or a
-    pick where answers cannot be voted on (open answers and tasks).
+    """Run one agent on a run's questions, as often as the run's bill allows: self-consistency, or
+    on open answers and tasks a pick.
 
-    `lm` is one that the run used; None takes DSPy's. In a list, each is run alone for the whole
-    bill, and the result is the one most often right: the fair opponent of a team of different LMs.
-    Without a `budget`, each LM may cost 120% of what the run took.
+    `lm` is one that the run used; None takes DSPy's. Of a list, each is run alone for the whole
+    bill, and the result is the one most often right. Without a `budget`, each LM may cost 120% of
+    what the run took.
 
     Raises UserError for other questions than those of the run, another LM or metric, unknown tokens
     (a replayed or cached run), a sample that costs more than the run per question (unless a budget

@@ -27,7 +27,7 @@ class Pair:
     """One run, `a`, against another, `b`. Differences are `a` minus `b`.
 
     Attributes:
-        n: the number of questions; each counts once, by its repeats' mean.
+        n: the number of questions.
         score_a, score_b: mean scores, 0 to 1 where answers are right or wrong (`is_rate`).
         difference, low, high: of the scores, with its 95% interval: Tango's, or Student's for other
             scores and means over repeats.
@@ -36,15 +36,15 @@ class Pair:
         p_adjusted: p after Holm's correction over all pairs.
         f1: the difference in F1 over span questions, or None.
         call_ratio, token_ratio, cost_ratio, seconds_ratio: usage per answer, a's by b's, with
-            answers from records and caches at their price, or None.
+            cached answers at their price, or None.
         only_a, only_b: ids of the questions that only one had right, or better.
         cluster, clustered: the field of `meta` by which questions belong together, and the
-            difference over these clusters, which then decides.
+            difference over these clusters, which decides.
         failure, other_metric, unread: reasons why there is no verdict.
         confounds: what differs beside the programs.
         unchecked_judge: whether an LM graded that was not checked against people.
         price_a, price_b: the price per question of each in `price_unit`, or None.
-        margin, least: the difference that does not matter, and the lower bound for it, or None.
+        margin, least: the difference that does not matter, and its lower bound, or None.
     """
 
     a: str
@@ -100,7 +100,7 @@ class Pair:
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides. It reaches 0 where the corrected test shows nothing."""
+        """The interval that decides; it reaches 0 where the corrected test shows nothing."""
         deciding = self.clustered or self
         low, high = deciding.low, deciding.high
         # Test and interval are not one computation: an interval beside 0 under "undecided" would
@@ -132,7 +132,7 @@ class Pair:
 
     @property
     def won(self) -> tuple[str, str] | None:
-        """The better run and the other one; None where neither is shown to be better."""
+        """The better run and the other one, or None."""
         return {A: (self.a, self.b), B: (self.b, self.a)}.get(self.outcome)
 
     @property
@@ -160,9 +160,7 @@ class Pair:
 
     @property
     def smallest(self) -> float:
-        """The smallest true difference (0 … 1) that this many questions show with 80% power; 1 or
-        infinite where none.
-        """
+        """The smallest true difference (0 … 1) that this many questions show with 80% power."""
         if self.clustered is None and self.right_or_wrong:
             discordant = (len(self.only_a) + len(self.only_b)) / self.n
             fewest = {EXACT: FEWEST_EXACT}.get(self.test, FEWEST)

@@ -95,9 +95,9 @@ class Rivals(NamedTuple):
 @dataclass(frozen=True)
 class Recommendation:
     """The cheapest program that nothing is shown to beat, `run`; at equal prices (within 1%) the
-    one most often right, then the first. `unbeaten` are all such programs by their price, and
-    `leader` is the one most often right. `front` has it and each cheaper program that is shown to
-    beat all still cheaper ones.
+    one most often right. `unbeaten` are all such programs by their price, `leader` the one most
+    often right. `front` has it and each cheaper program that is shown to beat all still cheaper
+    ones.
     """
 
     run: str
@@ -119,17 +119,16 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The conclusion about the programs against the reference, and which program to take.
+    """The conclusion about the programs against the reference.
 
     Attributes:
-        outcome: `better` (the recommended program is a team that is shown to beat one prompt, and
-            one prompt asked as often as the team's bill allows), `beats` (the subject is shown to
-            beat the reference), `undecided` (nothing is; the subject is the most often right that
-            may), `worse` (the reference is shown to beat all others) or `not_comparable`.
+        outcome: `better` (the recommended program is a team that is shown to beat one prompt and
+            its fair opponent), `beats` (the subject is shown to beat the reference), `undecided`
+            (nothing is), `worse` (the reference is shown to beat all others) or `not_comparable`.
         subject: the run that the outcome is about, or None.
         reference: the run that the others are compared with.
         beaten: all runs that the subject is shown to beat.
-        recommendation: None where nothing can be compared with the reference, or metrics differ.
+        recommendation: or None.
         unit, prices: the prices per question, by program.
         rivals: for a team that beats the reference, the two kinds of rival and the runs of each.
         rival_usd: the cost in USD of a missing rival asked k times, or None.

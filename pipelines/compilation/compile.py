@@ -53,11 +53,10 @@ def compile(request: CompileRequest) -> Any:
     """Let an optimizer improve instructions and demonstrations in a copy of the program.
 
     The metric, by default accuracy, of spans their F1, compares candidates. With a trace it decides
-    which answers may be shown as demonstrations (a number: from 0.8 up); with GEPA's five arguments
-    it may give `feedback`.
+    which answers may be shown as demonstrations (a number: from 0.8 up).
 
     Returns a new program, or a module of the class that was given, with the result as its
-    `compilation`. When the budget is spent, that is the best so far.
+    `compilation`.
 
     Raises UserError for an unknown optimizer or preset, unusable questions, a budget, seed or
     concurrency of another type, a folder of another compilation, and as `evaluate`. The best so far

@@ -52,8 +52,8 @@ class Compilation(ShownResult):
 
     `winner` is `compiled`, or `given` where no candidate did better on the selection questions;
     `selection` has the scores of both, `comparison` the difference on held-out questions, or None,
-    and `gain` whether it is one beyond chance. Scores have `value`, `low` and `high` in 0 … 1.
-    `verdict` is a sentence. `calls_made` were paid for, `calls_saved` came from records or cache.
+    and `gain` whether it is shown. Scores have `value`, `low` and `high` in 0 … 1. `verdict` is a
+    sentence. `calls_made` were paid for, `calls_saved` were not.
     """
 
     folder: Path

@@ -30,8 +30,8 @@ have, the later one's stands."""
 
 
 def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "worked.yaml") -> Path:
-    """Let an LM solve a labelled question with the prompts of every method, for `demonstration=`
-    (CaCo-CoT): about 11 calls.
+    """Let an LM solve a labelled question with the prompts of every method, for `demonstration=`:
+    about 11 calls.
 
     Args:
         question: labelled, and none that programs will be asked.

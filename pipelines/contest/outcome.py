@@ -37,8 +37,8 @@ class Contest(ContestResult, ShownResult):
     """A contest: which program won, why, and what it cost.
 
     `outcome` is `better`, `not worth it` or `undecided`, and `reason` a sentence. `winner` is the
-    program to take, ready to be asked. `standings` is a DataFrame with a row for each program, and
-    `runs` has its evaluation by name. `confirmed` compares the winner with the reference on fresh
+    program to take, ready to be asked. `standings` is a DataFrame with a row for each program,
+    `runs` its evaluations by name. `confirmed` compares the winner with the reference on fresh
     questions, or is None.
     """
 
@@ -111,7 +111,7 @@ class Contest(ContestResult, ShownResult):
         return not self.result["finished"]
 
     def fails(self, condition: str) -> bool:
-        """Whether the outcome is one that `--fail-if` names: `worse`, `undecided` or `not-better`.
+        """Whether the outcome is `worse`, `undecided` or `not-better`, as `--fail-if` has it.
 
         `worse` means that the best team is shown to be worse than the reference.
         """

@@ -41,8 +41,7 @@ FOLDER = RunFolder(
 
 @entry(ControlsRequest)
 def controls(request: ControlsRequest) -> Controls:
-    """Find out where a recorded team's gain over one of its agents comes from. Agents answer again
-    after the recorded first answers, alone, or after what peers said about another question.
+    """Find out where a recorded team's gain over one of its agents comes from.
 
     Raises UserError for no run of two or more agents, other questions, another LM than the team's,
     an unknown arm, and a budget that cannot be enforced. At a KeyboardInterrupt finished work is

@@ -40,9 +40,9 @@ class Controls(ShownResult):
     """The parts of a team's gain over one of its agents, over `questions` questions.
 
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
-    `low` and `high`; they sum to `total`. Where an arm of the middle three was not asked, `talk`
-    stands for them. `levels` are the scores along the path, `scores` those of the other arms,
-    `arms` the team's gain over each of these; `sentence` is the conclusion.
+    `low` and `high`; they sum to `total`. Where one of the middle three was not asked, `talk`
+    stands for them. `levels` are the scores along the path, `arms` the team's gain over each other
+    arm, `scores` theirs; `sentence` is the conclusion.
     """
 
     folder: Path

@@ -38,9 +38,9 @@ class Embedder:
     """Turns texts into unit vectors with a sentence-transformers model.
 
     Args:
-        model: a folder, or a name that is looked up among the installed packages (the extra
-            `minilm`), then on the Hugging Face hub. Only safetensors weights are read.
-        cache: folder of the vectors made so far; None takes that of the settings.
+        model: a folder, or a name among the installed packages or on the Hugging Face hub. Only
+            safetensors weights are read.
+        cache: folder of the vectors made so far.
 
     Raises UserError when the model is nowhere to be found.
     """

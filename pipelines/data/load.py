@@ -69,21 +69,18 @@ def load(
     """The questions of a known data set, of a file, or of an object in Python.
 
     Args:
-        name_or_path: a name, searched for among the shipped samples, as NAME-SPLIT.jsonl in
-            `data_dir` and on the Hugging Face hub; a path to delimited text, JSON (lines, or an
-            array), Parquet, Excel, or a `datasets` folder; or an open file, a DataFrame, a
-            `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
+        name_or_path: a data set's name; the path of a file or a `datasets` folder; or an open file,
+            a DataFrame, a `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
         split: by default the one that is evaluated; of a workbook, the sheet.
-        limit: keeps the first questions, or with a `seed` a random sample in the order of the file.
-            Samples of one seed are nested.
+        limit: keeps the first questions, or with a `seed` a random sample. Samples of one seed are
+            nested.
         seed: draws the sample.
         columns: columns by field, such as {"question": "text", "choices": "first,second", "answer":
-            "gold:from0"}, where positions of options are counted from 0.
+            "gold:from0"}.
         kind: the kind of every row.
         data_dir: by default FOLKMOOT_DATA.
 
-    What was guessed is logged to `folkmoot`. A question without an id gets a hash of its content,
-    and `meta.row`, its row.
+    A question without an id gets a hash of its content, and `meta.row`, its row.
 
     Raises UserError, naming the source and each line (the first 20), for anything that is not
     right.

@@ -219,8 +219,8 @@ class Evaluation:
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:
-    """The evaluation in a folder that `evaluate` wrote, finished or not, with scores computed from
-    its rows; an evaluation is returned unchanged.
+    """The evaluation in a folder that `evaluate` wrote, finished or not; an evaluation is returned
+    unchanged.
 
     Raises UserError for something that is neither an evaluation nor the name of a folder, no such
     folder, no run in it, a damaged file, and no finished row yet.

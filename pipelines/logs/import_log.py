@@ -78,18 +78,16 @@ def import_log(
     """Read logs of others into run folders and an outcome table, without a call.
 
     Args:
-        log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
-            Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, tables
-            with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet); of
-            agents that act, results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent, and
-            tables with a row an agent and a column a task.
+        log: files, or folders of files, of Inspect, lm-eval, Every Eval Ever, promptfoo, MLflow,
+            Terminal-Bench, Harbor, SWE-bench or mini-SWE-agent; dialogues; tables with the columns
+            `question_id, agent, answer, correct`, or with a row an agent and a column a task.
         out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`.
             None writes to a temporary one.
         score: the score that says what is right, in logs of Inspect and MLflow with several.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores makes a
-    run of scores alone. A right answer without a text takes part in no vote. Samples without a
-    score or of a cancelled run are left out and counted; of logs of one task, the newest counts.
+    What a log does not say is None. A right answer without a text takes part in no vote. Samples
+    without a score or of a cancelled run are left out and counted; of logs of one task, the newest
+    counts.
 
     Raises UserError for no log, a damaged or unknown one, the same answer twice, an answer neither
     right nor wrong, and a folder that holds something else; with file and line.

@@ -216,9 +216,8 @@ class Command(Metered):
 
     It gets the question's fields as a JSON object on its standard input, and environment variables
     by which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
-    prints: text, or a JSON object with `answer`. A task is done in its folder, in a sandbox; what
-    is left there, as a unified diff, is the answer. An exit code other than 0 or a time-out makes
-    an error row.
+    prints: text, or a JSON object with `answer`; of a task, what is left in its folder, as a
+    unified diff. An exit code other than 0 or a time-out makes an error row.
 
     Args:
         command: such as `"python crew.py"`; it is not run by a shell.

@@ -90,7 +90,7 @@ class Endpoint:
     Attributes:
         base_url: the address up to `/v1`, for OpenAI's client and compatible ones.
         api_key: a token that is valid for this question; never the user's key.
-        model: the name of the run's LM, which also answers requests for any other name.
+        model: the name of the run's LM, which also answers for any other name.
     """
 
     base_url: str

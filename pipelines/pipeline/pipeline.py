@@ -34,8 +34,8 @@ FOLDER = RunFolder(
 
 
 class Pipeline(ShownResult):
-    """A pipeline's result. `winner` names the `program` that came out, None if there is none yet;
-    `sentences` has a line for each step; `registered` is its name in MLflow's registry.
+    """A pipeline's result. `winner` names the `program` that came out, or is None; `sentences` has
+    a line for each step; `registered` is its name in MLflow's registry.
     """
 
     def __init__(self, folder: Path, keep: Any = None) -> None:
@@ -72,7 +72,7 @@ class Pipeline(ShownResult):
 
 @entry(PipelineRequest)
 def pipeline(request: PipelineRequest) -> Pipeline:
-    """Go from data to a registered winner by one file, or by its content as a dict.
+    """Go from data to a registered winner by one file.
 
     Its steps are `compile`, `tune` and `contest`, with the options of these commands; each starts
     from what the one before it made.

@@ -48,14 +48,13 @@ def load_program(
     Args:
         folder: what it was saved in, or what compile, tune or train wrote.
         lms: LMs, or their names, by agent, in place of the saved ones. Addresses and keys are never
-            saved: give an address here, or by OPENAI_BASE_URL.
+            saved.
         environment: where agents look things up: an environment or its text form, such as
             `corpus:PATH`.
         embedding: what embeds a strategy network's questions, where that was a function or in a
             folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
-    Warns when it was saved with other versions of what writes the prompts.
 
     Raises UserError, and loads nothing, for a missing folder, and for a file that is damaged,
     newer, of an unknown protocol, or not a saved program.

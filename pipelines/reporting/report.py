@@ -67,9 +67,8 @@ def report(
     price.
 
     Args:
-        runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune`, `pipeline` or
-            `import` wrote; at least one. Others over the same data, also baselines of
-            `match_budget`, are compared with the first; runs over other data are shown apart.
+        runs: evaluations, or folders of any result; at least one. Others over the same data are
+            compared with the first; runs over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: Names for the runs. Default: the names of their programs.
         tracking: also add the page to the runs' MLflow runs.

@@ -22,10 +22,9 @@ from .request import ReproduceRequest
 
 @entry(ReproduceRequest)
 def reproduce(request: ReproduceRequest) -> Reproduction:
-    """Run rows of a published table, and put what was measured beside what was published.
+    """Run rows of a published table, and put what was measured beside it.
 
-    The folder gets a sub-folder for each run. A budget holds for all rows together. `stopped` also
-    says that every question of a run failed.
+    A budget holds for all rows together. `stopped` also says that every question of a run failed.
 
     Raises UserError for anything that is not right, before any LM is called where it can be known
     then. At a KeyboardInterrupt finished questions are kept.

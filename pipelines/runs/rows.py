@@ -340,7 +340,7 @@ class _RowCheck:
 
 class Rows(Sequence[ResultRow]):
     """The rows of an evaluation, a dict per question as in `results.jsonl`, read from disk on
-    access. Supports `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`.
+    access: a sequence.
     """
 
     def __init__(self, path: Path, keep: object = None) -> None:

@@ -57,11 +57,11 @@ class Summary:
 
     Attributes:
         scores: by name, the run's metric first; a question counts once, by its repeats' mean.
-            Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with
-            repeats; others have a bootstrap interval.
+            Rates, in 0 … 1, have Wilson's interval, or Student's with repeats; others a bootstrap
+            interval.
         usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
             nothing.
-        takes: as `usage`, but with these answers at their original price.
+        takes: as `usage`, with these answers at their price.
         paid: what was spent in this folder, also by killed attempts.
         lost: what calls without an answer may have cost besides.
         seconds: mean and percentiles of the time per question.

@@ -77,9 +77,8 @@ class _Ran(NamedTuple):
 class Check(Metric):
     """A metric for tasks: what a program left is right where the check says so.
 
-    It runs in a folder with the task's files, the answer and the task's tests. Exit code 0 is
-    right; a last line that is a JSON object with `score` (0 to 1) and maybe `feedback` counts
-    instead.
+    It runs in a folder with the task's files, the answer and the tests. Exit code 0 is right; a
+    last line that is a JSON object with `score` (0 to 1) and maybe `feedback` counts instead.
 
     Args:
         check: a command, not run by a shell, or a function (task, folder) that returns True or

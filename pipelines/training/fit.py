@@ -30,9 +30,9 @@ def train(request: TrainRequest) -> StrategyNetwork:
     """Teach a strategy network which agent should use which strategy on which question, and whom to
     trust.
 
-    Returns a network with `training`, which has `folder`, `log` and `scores`; if `program` is an
-    `fm.StrategySelector`, returns a selector. Outcomes with strategies that are not in
-    `fm.STRATEGIES` make a network that can only be scored, not asked.
+    Returns a network with `training`, or a selector if `program` is an `fm.StrategySelector`.
+    Outcomes with strategies that are not in `fm.STRATEGIES` make a network that can only be scored,
+    not asked.
 
     Raises UserError for neither or both of `outcomes` and `train`; settings that do not fit;
     unusable outcomes or questions; a folder of another training; a budget that cannot be enforced,

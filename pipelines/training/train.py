@@ -81,8 +81,8 @@ class TrainingAbout(TypedDict, total=False):
 @dataclass(repr=False)
 class Trained:
     """A finished training: the `network`, its `log`, and `about`, the content of `training.json`.
-    `scores` are from a test on outcomes, `evaluation` from one on questions; `taught` has the
-    amount of training data and the cost of asking.
+    `scores` are from a test on outcomes, `evaluation` from one on questions; `taught` is the
+    training data and its cost.
     """
 
     folder: Path

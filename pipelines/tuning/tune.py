@@ -102,9 +102,8 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 
 @dataclass
 class Study(ShownResult):
-    """A study as it stands: `report` is what `study.json` holds, `best` the winning program, or
-    the default where that is shown to be better, and `study` the Optuna study itself, which is
-    opened when it is asked for.
+    """A study as it stands: `report` is what `study.json` holds, `best` the winning program, or the
+    default where that is shown to be better, and `study` the Optuna study itself.
 
     `best` raises UserError as long as no trial is finished.
     """
@@ -181,7 +180,7 @@ class Study(ShownResult):
 
     @property
     def effects(self) -> pd.DataFrame:
-        """What each choice changes: a row for each value of a choice against the first one.
+        """What each choice changes: a row for each value against the first one.
 
         `difference` is in scores, paired over the same questions and averaged over what else was
         tried, with `low` and `high` (95%); `cost_ratio` is how many times the calls it takes, or
@@ -218,8 +217,8 @@ class Study(ShownResult):
 def tune(request: TuneRequest) -> Study:
     """Search a protocol's settings on training questions, and evaluate the winner once on others.
 
-    A budget holds for all that is spent in this folder; a fifth is kept for the validation, and is
-    the search's where that does not pay for one. Other machines have budgets of their own.
+    A budget holds for all that is spent in this folder; a fifth is kept for the validation. Other
+    machines have budgets of their own.
 
     Raises UserError for a bad space, questions, objectives or budget, another study in the folder
     or storage, and an LM that cannot be used. What was finished is kept, also at a

@@ -236,6 +236,13 @@ def test_links_between_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize(("folder", "most"), [("docs", 35_000), ("", 800)])
+def test_pages_have_at_most_so_many_words(folder: str, most: int) -> None:
+    """The docs together, with the API reference; the README."""
+    pages = (ROOT / folder).rglob("*.md") if folder else [ROOT / "README.md"]
+    assert sum(len(page.read_text().split()) for page in pages) <= most
+
+
 def test_json_examples_are_rows_that_load(tmp_path: Path) -> None:
     for page, text in blocks("json"):
         path = tmp_path / "row.jsonl"

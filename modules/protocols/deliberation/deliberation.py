@@ -71,16 +71,15 @@ class Deliberation(
 ):
     """Agents of Commonsense (sections 3.1 and 3.2).
 
-    In every round each agent, in order, reads everything said so far, and gives an argument and an
-    answer. Equal answers of all in a round are the consensus; after `max_rounds` the tie-break
-    decides.
+    In every round each agent, in order, reads everything said so far, and answers. Equal answers of
+    all in a round are the consensus; after `max_rounds` the tie-break decides.
 
     Args:
         roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
             critic) and of `own_roles`, each at most once; or roles by name, such as `{"lawyer":
             Lawyer, "critic": "critic"}`.
         tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM says which of the
-            last answers is best), `majority` (of the last round; ties go to the earliest speaker,
+            last answers is best), `majority` of the last round (ties go to the earliest speaker,
             with `majority:random` to a drawn one, with `majority:strongest=ROLE` to that agent),
             `strongest:ROLE` (that agent's last readable answer), or a function of the turns (dicts
             with `agent`, `round`, `answer` and `text`) that returns an answer or None.
@@ -156,9 +155,7 @@ class Deliberation(
             self.refuse_idle_role()
 
     def voted(self, rounds: int) -> Deliberation:
-        """A copy, with the same prompts and LMs, of so many rounds at most, in which a vote decides
-        instead of a judge.
-        """
+        """A copy of so many rounds at most, in which a vote decides."""
         other: Deliberation = self.deepcopy()
         other.max_rounds, other.rule = rounds, chosen("majority", self.names, self.seed)
         other.tie_break, other.ties = other.rule.name, other.rule.ties

@@ -30,7 +30,7 @@ def replay(
     seed: int = 0,
 ) -> dspy.Prediction:
     """The outcome of a recorded dialogue under a smaller round limit or another tie-break, without
-    an LM call; its usage is that of the turns it is made of.
+    an LM call.
 
     Args:
         result: a prediction of `Deliberation`, or a row of `results.jsonl`.

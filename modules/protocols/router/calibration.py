@@ -73,8 +73,8 @@ class RouterCalibration(_Strict):
     """The promise of a router: with probability `confidence`, at most `max_error` of the accepted
     answers are wrong.
 
-    `stages` are by part, `cheap` and `team`. `usage` is the bill of all `questions`, asked as the
-    router asks them. `scores` counts the scores of the part that is asked first, to detect drift.
+    `stages` are by part, `cheap` and `team`. `usage` is the bill of all `questions`. `scores`
+    counts the scores of the part that is asked first, to detect drift.
     """
 
     max_error: Annotated[float, Field(gt=0, lt=1)]

@@ -76,11 +76,11 @@ class Router(
     space={},
     holds=(CHEAP, TEAM),
 ):
-    """Asks the cheap program, and the team only if the rule expects it to do better.
+    """Asks the cheap program, and the team only if the rule says so.
 
     Args:
         cheap: the program that is asked first, or the name of a strategy.
-        team: the program that the rule asks, whose answer is then taken if it can be read.
+        team: the program that the rule asks; its answer then counts if it can be read.
         rule: `never`, `always` (the cheap program is not asked), or `{"weights": {SIGN: number},
             "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign,
             its expected gain in accuracy, reaches the threshold. The signs are those of `signs_of`.

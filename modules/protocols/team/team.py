@@ -73,7 +73,7 @@ class SupervisedTeam(
     """Reasoning as a Team (section 3).
 
     Every worker looks for the answer on its own. The supervisor sees their traces and accepts one
-    worker's answer, or sends one worker back with a suggestion.
+    answer, or sends one worker back with a suggestion.
 
     Args:
         workers: names of `ROLES` (bold, cautious, neutral) and of `own_roles`; equal ones become
@@ -87,8 +87,8 @@ class SupervisedTeam(
         demonstration: the worked trace that is shown: `hotpotqa` or a file.
         styles: whether the supervisor reads how each worker works.
         limits: whether long thoughts, observations and traces are cut, unlike the paper's.
-        tie_break: whose answer is taken where the supervisor could not be read twice and most
-            workers share none: `first`, `strongest:WORKER` or `random`.
+        tie_break: where the supervisor could not be read twice and most workers share no answer:
+            `first`, `strongest:WORKER` or `random`.
         seed: settles draws, together with the question's id.
         lms: LMs by worker, or of `supervisor`.
         sampling: LM settings of all agents; temperature 0 unless given.
@@ -97,8 +97,8 @@ class SupervisedTeam(
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (without a supervisor), or `none`; where the
-    supervisor could not be read twice, `fallback:majority` (most workers share the answer), or
-    `fallback:` and the tie-break. A turn's `round` is the attempt of that worker.
+    supervisor could not be read twice, `fallback:majority` or `fallback:` and the tie-break. A
+    turn's `round` is the attempt of that worker.
 
     Raises UserError for no or unknown workers, no environment, and a limit out of range.
     """
