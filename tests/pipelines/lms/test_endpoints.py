@@ -760,6 +760,7 @@ MEANINGS = [
             (400, "Missing or invalid Authorization header."),
             (400, "No auth credentials found"),
             (400, "This organization has been disabled."),
+            (403, "Your account has been flagged for unusual activity."),
         )
     ),
     *(
@@ -810,6 +811,9 @@ MEANINGS = [
             (400, "Parameter 'seed' is not supported with this model."),
             (400, "logprobs is not supported for this model"),
             (400, "Range of max_tokens should be [1, 8192]"),
+            (400, "The requested model is not available with logprobs"),
+            (400, "Unsupported model feature: seed"),
+            (400, "Your subscription plan does not include logprobs"),
         )
     ),
     *(
