@@ -244,7 +244,7 @@ def added(files: dict[str, list[str]]) -> str:
         (TESTED, "import os, sys\nos.chdir('/')\nsys.exit(0)", ENDED),
         (TESTED, added({"json.py": ["raise SystemExit"], "runpy.py": ["x"]}), "AssertionError"),
         (f"{BARE} -c 'import atexit as a, os; print(7); a.register(os._exit, 3)'", "x = 1", "7"),
-        (f"{BARE} -c 'import unittest; from test_add import *; unittest.main()'", "add = max", "FAILED"),
+        (f"{BARE} -c 'from test_add import *; unittest.main()'", "add = max", "FAILED"),
         (f"{BARE} README", "import sys\nsys.exit(0)", ENDED),
         (f"{BARE} made.py", added({"x.py": [""]}), "FileNotFoundError: "),
         (f"{BARE} -m made", added({"x.py": [""]}), "ImportError: No module named made"),
