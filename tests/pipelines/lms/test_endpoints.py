@@ -213,6 +213,8 @@ BEHAVIOURS = [
     Behaviour("thoughts in a part", always(says(PARTS)), row={"reasoning": "B?"}),
     Behaviour("a stream", always(stream(*STREAMED)), calls=3, paid=3, row={"reasoning": "B?"}),
     Behaviour("a stream without a reason", always(stream(*STREAMED, end="")), paid=3),
+    Behaviour("one event", always((200, {}, f"data: {json.dumps(completion('A'))}\n".encode()))),
+    Behaviour("an empty stream", once(stream(end="")), calls=4),
     Behaviour(
         "a stream without an end",
         always(stream(*STREAMED, end="", last="{}")),
