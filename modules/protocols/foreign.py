@@ -663,8 +663,10 @@ def _passed_on(returned: Any) -> Any:
     if isinstance(content, list):  # Anthropic's, or LangChain's: thoughts may stand beside texts
         texts = [held(block, "text") for block in content if held(block, "type") == "text"]
         content = "".join(filter(None, texts)) or None
-    # The last three: of the OpenAI Agents SDK, CrewAI and pydantic-ai.
-    others = [held(returned, name) for name in ("output_text", "final_output", "raw", "output")]
+    # The last two: of the OpenAI Agents SDK and pydantic-ai.
+    others = [held(returned, name) for name in ("output_text", "final_output", "output")]
+    if hasattr(returned, "json_dict"):  # of CrewAI; a user's own `raw` may be anything
+        others.append(returned.raw)
     for found in (content, *others):
         if isinstance(found, str):
             return found

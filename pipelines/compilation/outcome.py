@@ -103,7 +103,8 @@ class Compilation(ShownResult):
         if quiet:
             return lines
         held_out = {"before": self.before}
-        if self.after != self.before:  # where the given program is the best, both are one
+        # Where the given program is the best, both are one; others may be equal by chance.
+        if not kept or self.after != self.before:
             held_out["after"] = self.after
         for phase, judged in held_out.items():
             if judged is not None:

@@ -82,6 +82,10 @@ _OBJECTS = (
     "input inputs output outputs expected expectations reference referenceoutputs item data "
     "example vars doc row fields qa messages conversations rewardmodel"
 )
+_WEAK = frozenset(("conclusion", "hypothesis", "story", "theory", "passages"))
+"""Names that say what a column holds where no other one does: of a statement and a conclusion, the
+statement is asked about.
+"""
 CONTAINERS = frozenset(_OBJECTS.split())
 """Objects that hold the fields of a row (LangSmith, MLflow, Braintrust, OpenAI, verl)."""
 
@@ -110,6 +114,7 @@ def column_of(field: str, names: Iterable[str]) -> str | None:
     answers, which `Columns` compares.
     """
     found = columns_of(field, names)
+    found = [name for name in found if _word(name) not in _WEAK] or found
     if len(found) > 1 and field not in ("id", "answer") and _word(found[0]) != field:
         raise UserError(
             f"the columns {' and '.join(found)} could each be the {field}; say which "

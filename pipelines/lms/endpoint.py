@@ -227,7 +227,7 @@ def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any
     choice = whole["choices"][0]
     if choice["finish_reason"] == UNFINISHED:
         # Some servers never say why a reply ended, but all say when their stream did.
-        if "[DONE]" not in text:
+        if "[DONE]" not in text or not any(choice["message"].values()):
             raise _unreadable(text, endpoint, what, usage)
         choice["finish_reason"] = "stop"
     return {**whole, "usage": usage}
@@ -308,7 +308,8 @@ def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             # Of several choices a transcript shows one; the client has got all of them.
             if choice.get("index"):
                 continue
-            delta = choice.get("delta") or {}
+            # Some wrap a whole reply into one event.
+            delta = choice.get("delta") or choice.get("message") or {}
             message["content"] += text_in(delta.get("content")) or choice.get("text") or ""
             for name in _PIECES:
                 if isinstance(delta.get(name), str):

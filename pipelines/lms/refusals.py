@@ -44,7 +44,7 @@ _NO_MONEY = pattern(
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
     r"used all available credits|spending (?:limit|cap)|api usage limits|key limit exceeded|"
     r"budget limit exceeded|out of (?:call volume quota|extra usage)|codingplan subscription|"
-    r"subscription plan does not|余额不足|额度不足|额度已用尽|欠费|"
+    r"subscription plan does not (?:yet )?include access|余额不足|额度不足|额度已用尽|欠费|"
     r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget"
 )
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
@@ -54,7 +54,8 @@ _NO_ACCESS = pattern(
     r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|authorization header|auth\w* credentials|"
     r"unsupported_country|not available in your|location is not supported|request signature|"
     r"security token|token (?:has|is) expired|organization has been (?:restricted|disabled)|"
-    r"has not been used in project|account\b.{0,40}?\b(?:suspended|deactivated|restricted)"
+    r"has not been used in project|account\b.{0,40}?\b(?:suspended|deactivated|restricted)|"
+    r"account has been flagged"
 )
 """What is said where a key is wrong or has expired, or its account or region is not served."""
 _NO_LOGIN = pattern(r"unauthori[sz]ed|not authenticated|authentication|invalid token")
@@ -63,11 +64,12 @@ _FAR_LIMIT = pattern(r"(?:per|/) ?(?:day|week|month)\b|\b(?:daily|weekly|monthly
 """What is said of a rate limit that ends on another day."""
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|model_is_deactivated|no such model|"
-    r"(?:invalid|unknown|unavailable|unsupported)[ _]model|does not work with the specified model|"
+    r"(?:invalid|unknown|unavailable|unsupported)[ _]model(?! (?:feature|param|setting))|"
+    r"does not work with the specified model|"
     r"not a valid model|deploymentnotfound|no models? loaded|model not loaded|failed to load model|"
     r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
-    # not `temperature of this model is not supported`
-    r"(?:^|\"|the |requested )model(?: \S+)? is not (?:supported|available)\b|"
+    # not `temperature of this model is not supported`, nor `… for function calling`
+    r"(?:^|\"|the |requested )model(?: \S+)? is not (?:supported|available)\b(?! (?:for|with) )|"
     r"模型不存在|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,

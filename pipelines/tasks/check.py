@@ -44,10 +44,10 @@ NOT_FOUND = (126, 127)
 
 _RUNNERS = re.compile(r"(?:(?:^|[\s/]|\s-m)(?:pytest|py\.test)|\s-m ?unittest)(?=\s|$)")
 """Commands that say how many tests they ran; not a folder of such a name."""
-_RAN = re.compile(r"\b\d+ (?:passed|skipped|xfailed|xpassed)\b|\[100%\]|^OK\b")
-"""What they say once tests have passed."""
+_RAN = re.compile(r"(?:\b|m)\d+ (?:passed|skipped|xfailed|xpassed)\b|\[100%\]|(?:^|m)OK\b")
+"""What they say once tests have passed; an `m` ends the code of a colour."""
 _PYTHON = re.compile(
-    "(?:env\0(?:[^\0]+=[^\0]*\0)*)?(?:[^\0]*/)?python[0-9.]*\0"
+    "(?:env\0(?:[^\0]+=[^\0]*\0)*)?(?:[^\0]*/)?python(?:3[0-9.]*)?\0"
     "(?:(?:-[bBdEIOPqRsSuv]+|-[WX]\0?[^\0]+)\0)*(?=[^-]|-[mc]\0)"
 )
 """What starts Python, up to what it runs; a 0 ends each word."""
@@ -280,7 +280,7 @@ def _witnessed(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str
         return words, "", b""
     number, secret = start.group().count("\0"), token_hex(16)
     witness = Path(__file__).with_name("witness.py").read_text()
-    given = json.dumps([secret, tests]).encode() + b"\n"
+    given = os.fsencode("\0".join([secret, *tests]))
     return [*words[:number], "-c", witness, *words[number:]], secret, given
 
 
@@ -294,7 +294,9 @@ def _until_end(
             before = printed[:place]
             while before and not before[-1].strip():
                 before.pop()
-            return before, int(ended), True
+            # What ends the process later, such as a crash, counts, too.
+            late = any('"score"' in line for line in printed[place + 1 :])
+            return before, int(ended) or code, not late
     return printed, code, False
 
 

@@ -261,6 +261,8 @@ READ = (
          ["True", "False", "Uncertain"], Q, "`premises` as context"),
     Read("anli", [{"premise": "It rains.", "hypothesis": Q, "label": "neutral"}], "span", "neutral",
          question=Q),
+    Read("both", [{"statement": Q, "conclusion": "x", "passage": "p", "story": "y",
+         "label": "Rome"}], "span", "Rome", question=Q),
     Read("superglue", [{"query": Q, "idx": {"passage": 0, "query": 1}, "answers": ["Rome"]}],
          "span", "Rome"),
     Read("finqa", [{"qa": {"question": Q, "answer": "380"}}], "number", "380", question=Q),

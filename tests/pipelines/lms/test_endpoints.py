@@ -213,6 +213,8 @@ BEHAVIOURS = [
     Behaviour("thoughts in a part", always(says(PARTS)), row={"reasoning": "B?"}),
     Behaviour("a stream", always(stream(*STREAMED)), calls=3, paid=3, row={"reasoning": "B?"}),
     Behaviour("a stream without a reason", always(stream(*STREAMED, end="")), paid=3),
+    Behaviour("one event", always((200, {}, f"data: {json.dumps(completion('A'))}\n".encode()))),
+    Behaviour("an empty stream", once(stream(end="")), calls=4),
     Behaviour(
         "a stream without an end",
         always(stream(*STREAMED, end="", last="{}")),
@@ -760,6 +762,7 @@ MEANINGS = [
             (400, "Missing or invalid Authorization header."),
             (400, "No auth credentials found"),
             (400, "This organization has been disabled."),
+            (403, "Your account has been flagged for unusual activity."),
         )
     ),
     *(
@@ -810,6 +813,9 @@ MEANINGS = [
             (400, "Parameter 'seed' is not supported with this model."),
             (400, "logprobs is not supported for this model"),
             (400, "Range of max_tokens should be [1, 8192]"),
+            (400, "The requested model is not available with logprobs"),
+            (400, "Unsupported model feature: seed"),
+            (400, "Your subscription plan does not include logprobs"),
         )
     ),
     *(

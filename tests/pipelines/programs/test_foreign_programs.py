@@ -164,7 +164,8 @@ CHOSEN += [{"choices": [{"message": {"content": "A"}}], "usage": {}}]
 CHOSEN += [SimpleNamespace(choices=[{"message": {"content": "A"}}])]
 BLOCKS = [{"type": "thinking", "thinking": "B"}, {"type": "text", "text": "A"}]
 CHOSEN += [BLOCKS, SimpleNamespace(content=BLOCKS), {"role": "assistant", "content": BLOCKS}]
-CHOSEN += [SimpleNamespace(**{name: "A", "cost": 1}) for name in ("final_output", "raw", "output")]
+CHOSEN += [SimpleNamespace(**{name: "A", "cost": 1}) for name in ("final_output", "output")]
+CHOSEN += [SimpleNamespace(raw="A", pydantic=None, json_dict=None)]
 CHOSEN += [SimpleNamespace(final_output=Read(answer="A"), cost=1)]
 
 
