@@ -212,8 +212,9 @@ class Registry(MutableMapping[str, T]):
                 return None
             raise
         if not hasattr(imported, attribute):
+            meant = did_you_mean(attribute, dir(imported))
             raise UserError(
-                f"the module {module} has no {attribute!r}: correct the {self.what} {name}"
+                f"the module {module} has no {attribute!r}{meant}: correct the {self.what} {name}"
             )
         return getattr(imported, attribute)
 

@@ -11,12 +11,11 @@ from rich.table import Table
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.address import shown_address
-from ..base.request import naming
 from ..base.settings import settings
 from ..base.wording import counted
 from ..data.load import DataError, DataReading, understand
 from ..data.places import list_datasets
-from ..data.questions import asked_again, check_contexts, stands_at
+from ..data.questions import asked_again, check_contexts, check_labelled, stands_at
 from ..lms.weights import get_weights, known_name, list_weights
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs
@@ -85,8 +84,11 @@ def check(request: CheckRequest, view: View) -> None:
     )
     needed = list(filter(_is_labelled, reading.questions))
     labelled = any(question.answer is not None for question in needed)
-    if needed and not labelled:
-        reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
+    if not labelled:
+        try:
+            check_labelled(needed)
+        except UserError as error:
+            reading.fault("", str(error))
     for question in reading.questions:
         if labelled and question.answer is None and _is_labelled(question):
             reading.fault(stands_at(question), "no answer, which scoring needs; add it")

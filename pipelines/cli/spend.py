@@ -60,8 +60,11 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
         asked = _given_again(request, ContestRequest, NOT_AGAIN)
+        added = f"--with {shlex.quote(str(request.program))}"
         if ":" in str(request.program) and plan.program.foreign:
-            asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
+            asked = f"{added} {asked}".strip()
+        elif not plan.program.foreign and Path(str(request.program)).exists():
+            asked = f"{asked} {added}".strip()  # a contest has no saved one of its own
         lines = result.lines()
         if not view.quiet:
             show_lines([*lines, f"next: {result.next_command(asked)}"])

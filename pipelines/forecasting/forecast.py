@@ -201,7 +201,7 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int, bool]:
     An agent is a pair of agent and strategy that the table has; a question counts if all have
     answered it.
     """
-    shape = (len(outcomes), -1)
+    shape = len(outcomes), len(outcomes.agents) * len(outcomes.labels)
     answered = outcomes.present.reshape(shape)
     used: npt.NDArray[np.bool_] = np.any(answered, axis=0)
     names = [" ".join(filter(None, pair)) for pair in product(outcomes.agents, outcomes.labels)]

@@ -212,7 +212,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         reached = getattr(instance, "kwargs", {})
         if at_meter(reached.get("api_base") or reached.get("base_url")):  # which books the call
             return
-        restored = () if books_around().meter is not None else self._enter_run()
+        restored = () if OPEN_BOOKS.get() is not None else self._enter_run()
         call = _Call(instance, restored=restored)
         ours = engine_of(instance) is not None
         if self._counted_by(instance) is not self or (ours and not restored):

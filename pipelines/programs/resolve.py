@@ -23,7 +23,7 @@ from .build import MakeLM as MakeLM
 from .build import check_names, environment_of, made, no_protocol, takes
 from .own import command_named
 from .own_roles import roles
-from .saved import saved_program, with_own_lm
+from .saved import program_folder, saved_program, with_own_lm
 
 INSTEAD = "with --set, or in place of the file"
 """Advice on how a user can give a name of code that a program's file may not hold."""
@@ -108,6 +108,7 @@ def _build(
     with names_from(file, INSTEAD):
         protocol_spec = PROTOCOLS.spec(spec)
         if protocol_spec is None or not protocol_spec.thing.example:
+            program_folder(Path(spec).parent)  # where a stopped command will write it
             raise no_protocol(spec)
         protocol, rest = protocol_spec.thing, protocol_spec.rest
         learning = protocol.learning

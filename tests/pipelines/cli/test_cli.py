@@ -85,6 +85,9 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     evaluate(scripted, ten, "--out", tmp_path / "short", "--budget", "3 calls", program=SPEC)
     last = evaluate(scripted, ten, "--out", tmp_path / "last", program="single:zero_shot")
     assert f"next: folkmoot compare {tmp_path / 'other'} {tmp_path / 'last'}" in last.stdout
+    folder = tmp_path / "out"
+    saved = evaluate(scripted, ten, "--out", tmp_path / "saved", "--limit", "9", program=folder)
+    assert saved.stdout.endswith(f" --with {folder}\n")
 
 
 def test_a_run_from_the_cache_still_tells_the_price(scripted, ten, monkeypatch):

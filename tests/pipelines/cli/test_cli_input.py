@@ -41,6 +41,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--lm-set", "foo=1"], "'foo=1' names no setting of an LM"),
     ([*ONE, "--check", "true"], "only tasks have a check"),
     (["evaluate", "nowhere:Team", *ONE[2:]], "no program or module 'nowhere'"),
+    (["evaluate", "json:Loads", *ONE[2:]], "'Loads' (did you mean 'loads'?): correct the program"),
     (["tune", "nowhere", *PARTS], "no program or file 'nowhere'"),
     ([*ONE, "--columns", "question"], "FIELD=COLUMN"),
     ([*ONE, "--kind", "essay"], "kind is 'essay'"),

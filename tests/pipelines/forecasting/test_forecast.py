@@ -101,3 +101,13 @@ def test_runs_are_agents_whatever_their_programs(tmp_path: Path) -> None:
     assert forecast.agents == ("first", "second")
     assert forecast.accuracy == pytest.approx(35 / 60)
     assert forecast.ceiling == pytest.approx(20 / 30)
+
+
+def test_runs_without_an_answer_are_too_little(tmp_path: Path) -> None:
+    def ends(_: fm.Question) -> str:
+        raise ValueError("no answer")
+
+    questions = fm.load("sample-choice", limit=4)
+    failed = fm.evaluate(ends, questions, out=tmp_path, tracking=False)
+    with pytest.raises(fm.UserError, match="there are 0 and 0"):
+        fm.forecast([failed])

@@ -393,6 +393,9 @@ def test_a_team_with_several_models_enters_a_contest(server, tmp_path, monkeypat
     command = f"cmd:{BARE} {CREW}"
     found = fm.contest(questions(6), added=[command], out=tmp_path, tracking=False, **asked)
     assert {body["model"] for body in server.bodies} == {"m", "big"}
+    for folder in found.folders.values():  # each program has paid for its own calls
+        summary = json.loads((folder / "summary.json").read_text())
+        assert summary["paid"]["calls"] == summary["usage"]["calls"] > 0
     (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
     assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
     with pytest.raises(fm.UserError, match="theirs its own LM, and no program here"):

@@ -49,6 +49,7 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("ensemble", {}, "ensemble needs members.*ensemble:simple,cot:majority"),
         ("deliberation:intuitive:strongest=critic", {}, "'critic' does not take part"),
         ("no/such.yaml", {}, r"no/such.yaml cannot be read"),
+        ("stopped/winner", {}, "stopped has no program yet: run its folkmoot try to the end"),
         ("deliberation:intuitive", {"max_round": 2}, "no parameter 'max_round'.*'max_rounds'"),
         ("deliberation:intuitive", {"lms": {}}, "no parameter 'lms'"),
         ("single:cot", {"sampling": {"temprature": 1}}, "did you mean 'temperature'"),
@@ -83,6 +84,8 @@ def test_what_is_wrong_with_a_spec_a_parameter_or_a_yaml_file_is_named(
     source, sets, words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "stopped" / "contest.json").touch()
     with pytest.raises(fm.UserError, match=words) as caught:
         program_of(write(tmp_path, source) if "\n" in source else source, sets)
     assert "\n" not in str(caught.value)
