@@ -72,7 +72,7 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
     """
     if "answer" in names or len(text) > MAX_PROSE_CHARS:
         return {}
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     rest = text
     for name in reversed(names[1:]):
         heading = re.search(_HEADING % re.escape(name), rest, re.IGNORECASE | re.MULTILINE)

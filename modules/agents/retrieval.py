@@ -53,12 +53,12 @@ def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     return asked
 
 
-def environment_named(environment: Environment | None) -> dict[str, Any]:
+def environment_named(environment: Environment | None) -> dict[str, object]:
     """A program's source of pages, None without one."""
     return {"environment": None if environment is None else environment.fingerprint}
 
 
-def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -> dict[str, Any]:
+def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -> dict[str, object]:
     """The program's source of pages, and what seats look up: so many queries at most, or the
     question; empty where no seat looks anything up.
     """

@@ -184,7 +184,7 @@ class metered:  # noqa: N801
             outer.turns += self.turns
 
 
-async def with_usage(function: Callable[..., Awaitable[T]], *args: Any) -> tuple[T, Usage]:
+async def with_usage(function: Callable[..., Awaitable[T]], *args: object) -> tuple[T, Usage]:
     """The result of an async function, and the usage of its calls."""
     with metered() as usage:
         return await function(*args), usage

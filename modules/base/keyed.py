@@ -87,7 +87,7 @@ _hints = cache(get_type_hints)
 def _kept(name: str, read: Reader, inside: Reader) -> Reader:
     """Reads a key, and keeps what it made of the value."""
 
-    def held(own: Keyed) -> Any:
+    def held(own: Keyed) -> object:
         value = read(own)
         if value is None:
             return None

@@ -70,7 +70,9 @@ class StrictLoader(yaml.SafeLoader):
             )
         return node
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):

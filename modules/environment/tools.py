@@ -60,7 +60,7 @@ class SeveralEnvironments(Environment):
         return _in_turn(found)[:passages]
 
 
-def place_of_tool(tool: Any) -> Environment | None:
+def place_of_tool(tool: object) -> Environment | None:
     """The place that a tool is: itself, or what asks a function; None for anything else."""
     if callable(tool):
         return FunctionEnvironment(tool)

@@ -130,7 +130,7 @@ class _Kept:
     def model(self) -> str:
         return model_name(self.source)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
+    def __deepcopy__(self, memo: dict[int, object]) -> _Kept:
         return self
 
 
@@ -139,6 +139,6 @@ def model_name(embed: Embed) -> str:
     return str(getattr(embed, "model", getattr(embed, "__name__", type(embed).__name__)))
 
 
-def _check(question: Any) -> None:
+def _check(question: object) -> None:
     if not isinstance(question, str) or not question.strip():
         raise UserError("the question is empty: pass question='…'")

@@ -207,7 +207,7 @@ class StrategyNetwork(Program):
         predictions = await together(with_usage(self._ask, task, i, name) for i, name in asked)
         turns = []
         answers: list[str | None] = [None] * len(chosen.choices)
-        spelled: dict[Any, str] = {}
+        spelled: dict[object, str] = {}
         for (i, name), (prediction, usage) in zip(asked, predictions, strict=True):
             answer = prediction.answer
             said = prediction.transcript[-1]["text"] if prediction.transcript else ""

@@ -59,7 +59,7 @@ def _components(name: str, value: object) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _read(parts: Sequence[str]) -> dict[str, Any]:
+def _read(parts: Sequence[str]) -> dict[str, object]:
     if not any(parts):
         return {}
     form = r"R(?P<reasoners>\d{1,4})(?:E(?P<evaluators>\d{1,4}))?"

@@ -262,12 +262,12 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
 
     def built(
         self: Declared,
-        *given: Any,
+        *given: object,
         lms: Mapping[str, dspy.BaseLM] | None = None,
         sampling: Mapping[str, object] | None = None,
         prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
-        **named: Any,
+        **named: object,
     ) -> None:
         # That of `Declared` itself is there for a class without `seat`, and raises.
         super(Declared, self).__init__()

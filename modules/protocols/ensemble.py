@@ -67,7 +67,7 @@ def _members(name: str, members: object) -> list[Program]:
     return [_member(name, given) for given in members]
 
 
-def _member(name: str, given: Any) -> Program:
+def _member(name: str, given: object) -> Program:
     if callable(given) and not isinstance(given, Program):
         return Foreign(given)
     return member(name, given)

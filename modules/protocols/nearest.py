@@ -87,7 +87,7 @@ class NearestDemos(Program):
 class _Pool(tuple[Shown, ...]):
     """Solved questions, to be found by their words; the same ones in all copies of a program."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Pool:
+    def __deepcopy__(self, memo: dict[int, object]) -> _Pool:
         return self
 
     @cached_property

@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
@@ -33,7 +32,7 @@ async def picked(
     random.Random(f"{seed} {task.key}").shuffle(shown)
     notes = []
     for number, turn in enumerate(shown, start=1):
-        note: dict[str, Any] = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
+        note: dict[str, object] = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
         if task.kind == "task":  # whose answer is all the work
             note["text"] = str(turn.answer)
         else:

@@ -460,7 +460,7 @@ def prediction_of(
     *,
     rounds: int = 1,
     consensus_round: int | None = None,
-    **extra: Any,
+    **extra: object,
 ) -> dspy.Prediction:
     """The prediction that every protocol returns; `answers` holds each agent's answer per round.
     Without an answer, `decided_by` is `none`.

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 from ..base.errors import UserError
 from ..base.registry import Registry
@@ -17,7 +16,7 @@ from .declaration import Protocol
 from .program import Program
 
 
-def declared(name: str, made_by: Any) -> Protocol:
+def declared(name: str, made_by: object) -> Protocol:
     """The declaration of a program's class, under this name; a `dspy.Module`, or a callable,
     becomes one.
 

@@ -53,7 +53,7 @@ class Role:
     repeats: int = 1
     checked_as: str = field(default="", init=False, repr=False, compare=False)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Role:
+    def __deepcopy__(self, memo: dict[int, object]) -> Role:
         return self
 
     @property
@@ -99,7 +99,7 @@ WORKERS = tuple(name for name, role in _BUILT_IN.items() if role.acts)
 """The roles of the papers."""
 
 
-def role_of(name: str, thing: Any) -> Role:
+def role_of(name: str, thing: object) -> Role:
     """The role that a user means: a `Role`, a signature, or what a file says of one. Raises
     UserError for what cannot take a seat.
     """
@@ -181,7 +181,7 @@ ROLES: Registry[Role] = Registry("roles", role_of, lambda: _BUILT_IN)
 """The roles by name: those of the papers, added here, and of installed packages."""
 
 
-def roles_given(given: Any) -> dict[str, Role]:
+def roles_given(given: object) -> dict[str, Role]:
     """Roles of the user's own by name; one whose value is its name is that of the table. Raises
     UserError for what is no role, and for a name that the table has.
     """

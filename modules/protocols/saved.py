@@ -116,7 +116,7 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
     parameters: dict[str, Parameter] = {}
     seen: set[int] = set()
 
-    def look(name: str, value: Any) -> None:
+    def look(name: str, value: object) -> None:
         if not isinstance(value, dspy.Module | Parameter) or id(value) in seen:
             return
         seen.add(id(value))
@@ -126,7 +126,7 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
             for attribute, item in vars(value).items():
                 into(f"{name}.{attribute}".lstrip("."), item)
 
-    def into(name: str, value: Any) -> None:
+    def into(name: str, value: object) -> None:
         if isinstance(value, list | tuple):
             for place, item in enumerate(value):
                 look(f"{name}[{place}]", item)

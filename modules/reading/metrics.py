@@ -360,7 +360,7 @@ def code_of(thing: object) -> str:
     return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _parts_of(thing: object, depth: int) -> Sequence[Any]:
+def _parts_of(thing: object, depth: int) -> Sequence[object]:
     """The sources and plain values that a function or object is made of, in a fixed order."""
     if isinstance(thing, PLAIN):
         return [thing]
@@ -368,8 +368,8 @@ def _parts_of(thing: object, depth: int) -> Sequence[Any]:
         return [type(thing).__qualname__]
     if isinstance(thing, dspy.BaseLM):
         return [str(thing.model)]
-    own: list[Any] = []
-    members: Sequence[Any] = ()
+    own: list[object] = []
+    members: Sequence[object] = ()
     if isinstance(thing, list | tuple):
         members = thing
     elif isinstance(thing, Mapping):
@@ -393,7 +393,7 @@ def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     return own
 
 
-def values_held_by(function: FunctionType) -> list[Any]:
+def values_held_by(function: FunctionType) -> list[object]:
     """The values that a function finds around it, and its defaults."""
     closed = []
     for cell in function.__closure__ or ():

@@ -100,7 +100,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, object]:
         """The fields of `inputs()`."""
         return only(self, self._input_keys)
 
@@ -124,7 +124,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """The row on disk: id, question, choices, answer, context, meta, and kind if inference
         differs.
         """
-        row: dict[str, Any] = only(self, ("id", "question", "choices", "context", "meta"))
+        row: dict[str, object] = only(self, ("id", "question", "choices", "context", "meta"))
         row |= {"answer": self.gold, **only(self, TASK_FILES)}
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
@@ -274,7 +274,7 @@ def _are_files(row: Mapping[str, object]) -> bool:
     return bool(held) and asked and are_all(held, Mapping)
 
 
-def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
+def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, str]]:
     """The files and the tests of a task. Raises UserError for what cannot lie in its folder."""
     if store.get("answer") is not None:
         raise UserError(f"{name} is a task and has an answer: drop it, since a check decides")
@@ -341,7 +341,7 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
     return dict(meta)
 
 
-def _meta_of(meta: object, extras: dict[str, object]) -> Any:
+def _meta_of(meta: object, extras: dict[str, object]) -> object:
     """Adds the row's other fields to `meta`; a field in both must have one value."""
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
@@ -352,7 +352,7 @@ def _meta_of(meta: object, extras: dict[str, object]) -> Any:
     return meta
 
 
-def choices_by_label(choices: object) -> Any:
+def choices_by_label(choices: object) -> object:
     """Choices as an object of labels and texts, where the shape is one of those that data
     sets use.
     """
@@ -372,7 +372,7 @@ def choices_by_label(choices: object) -> Any:
     return choices
 
 
-def _text_of_number(value: object) -> Any:
+def _text_of_number(value: object) -> object:
     """`value`, or its digits if it is a whole number (a column of ids or labels that was read as
     numbers).
     """
@@ -381,7 +381,7 @@ def _text_of_number(value: object) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _text_of_scalar(value: object) -> Any:
+def _text_of_scalar(value: object) -> object:
     """`value`, or its text if it is a number or a truth value; no text is made of infinities."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -177,7 +177,7 @@ def row_state(row: ResultRow) -> str:
 
 def is_cut_off(row: ResultRow) -> bool:
     """Whether a reply of an answered question was cut off."""
-    ended: Any = row.truncated or row.finish_reason in CUT_OFF
+    ended: object = row.truncated or row.finish_reason in CUT_OFF
     return row.error is None and bool(ended or row.usage.truncated_calls)
 
 

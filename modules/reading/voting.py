@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..base.errors import UserError
 from .asked import Kind
@@ -64,9 +64,9 @@ class Ties:
     def __str__(self) -> str:
         return f"{self.rule}:{self.name}" if self.name else self.rule
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """The rule as constructor parameters."""
-        parameters: dict[str, Any] = {"tie_break": str(self)}
+        parameters: dict[str, object] = {"tie_break": str(self)}
         if self.rule == "random":
             parameters["seed"] = self.seed
         return parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from ..reading.mentions import same_text
 from ..reading.row import ResultRow, answering
@@ -81,7 +80,7 @@ def _evaluation(
         figures.mean(reading.right(after), "evaluator", "kept_right_rate")
 
 
-def _same(row: ResultRow, reading: Reading, one: Any, other: Any) -> bool:
+def _same(row: ResultRow, reading: Reading, one: object, other: object) -> bool:
     """As the run itself compares answers: two options with the same text are one answer."""
     if not isinstance(one, str) or not isinstance(other, str):
         return False

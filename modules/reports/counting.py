@@ -27,7 +27,7 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
     return {str(number): counts.get(number, 0) for number in range(first, last + 1)}
 
 
-def whole(value: Any) -> int:
+def whole(value: object) -> int:
     """A whole number above 0, or 0 for anything else."""
     # True is an int in Python, and not a count.
     if not isinstance(value, int) or isinstance(value, bool):
@@ -134,7 +134,7 @@ class Reading:
     def right(self, answer: Any) -> bool:
         return self.score(answer).correct
 
-    def em_f1(self, answer: Any) -> tuple[float, float]:
+    def em_f1(self, answer: object) -> tuple[float, float]:
         """EM and F1, each 0 to 1; for kinds other than spans both are whether the answer is
         right.
         """

@@ -208,7 +208,7 @@ def _questions_in(program: Program) -> frozenset[str]:
 
 def name_of(program: Program) -> str:
     """A short hash of everything that distinguishes candidates."""
-    what: list[Any] = [type(program).__name__, prompts_of(program)]
+    what: list[object] = [type(program).__name__, prompts_of(program)]
     if isinstance(learned := program.describe().get("learned"), str):
         what.append(learned)  # beside prompts
     text = json.dumps(what, sort_keys=True, default=str)

@@ -173,7 +173,7 @@ class Student(dspy.Module):  # type: ignore[misc]
             predictor.demos, predictor.traces, predictor.train = [], [], []
         return copied
 
-    def get_lm(self) -> Any:
+    def get_lm(self) -> object:
         return dspy.settings.lm
 
     def set_lm(self, lm: Any) -> None:

@@ -43,7 +43,7 @@ def options(values: Distribution) -> list[Any] | None:
     return None if found is None else [decoded(value) for value in found]
 
 
-def _coded_options(values: Distribution) -> Sequence[Any] | None:
+def _coded_options(values: Distribution) -> Sequence[object] | None:
     """The same, as Optuna is given them."""
     if isinstance(values, CategoricalDistribution):
         return values.choices

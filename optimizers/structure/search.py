@@ -69,7 +69,7 @@ class SeededSampler(BaseSampler):
         trial: FrozenTrial,
         param_name: str,
         param_distribution: BaseDistribution,
-    ) -> Any:
+    ) -> object:
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(
@@ -92,7 +92,7 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 def suggested(trial: Trial, point: Point) -> Setting:
     """The point of the space for a trial. Raises ValueError for a queued one that is outside."""
 
-    def suggest(name: str, values: Distribution) -> Any:
+    def suggest(name: str, values: Distribution) -> object:
         if isinstance(values, CategoricalDistribution):
             return trial.suggest_categorical(name, values.choices)
         drawn: float

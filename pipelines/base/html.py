@@ -24,7 +24,7 @@ def html_text(value: object) -> str:
     return escape(cut(clean(text), MOST_CHARS))
 
 
-def shown_text(value: Any) -> Any:
+def shown_text(value: object) -> object:
     """What a template shows of a value, which it then escapes: texts without control, bidi and
     invisible characters.
     """

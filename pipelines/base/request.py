@@ -115,7 +115,7 @@ def _plain(hint: Any) -> Any:
 
 
 @cache
-def _several(request: type[Any]) -> list[str]:
+def _several(request: type[object]) -> list[str]:
     """The fields that take several texts, and never a single one."""
     names = []
     for name, hint in get_type_hints(request, include_extras=True).items():
@@ -136,7 +136,7 @@ class Option:
         self.names, self.help = names, described.get("help", "")
         self.described = described
 
-    def of_typer(self) -> Any:
+    def of_typer(self) -> object:
         import typer
 
         return getattr(typer, type(self).__name__)(*self.names, **self.described)
@@ -185,7 +185,7 @@ def sampled(what: str) -> Any:
     return Option(min=1, help=f"Use at most this many {what} questions, drawn by the seed.")
 
 
-def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Any:
+def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> object:
     """Describe the option that turns logging to MLflow on or off."""
     return Option("--track/--no-track", help=does.format(what))
 
@@ -289,7 +289,7 @@ class Request:
 
     def __post_init__(self) -> None:
         # One text in place of several would be read letter by letter.
-        kind: Any = type(self)
+        kind: object = type(self)
         for name in _several(kind):
             value = getattr(self, name)
             if isinstance(value, str):

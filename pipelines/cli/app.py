@@ -31,7 +31,7 @@ from .help import write_help
 from .stdin import take_piped
 
 
-def _in(module: str, function: str) -> Callable[[Any, Any], None]:
+def _in(module: str, function: str) -> Callable[[object, object], None]:
     """A function of a module of this room, which is imported when the command runs."""
 
     def run(request: Any, view: Any) -> None:

@@ -128,7 +128,7 @@ def _options(request: Any) -> Mapping[str, CommandOption]:
 
 def options_of_file(
     where: str,
-    document: Mapping[str, Any],
+    document: Mapping[str, object],
     known: Mapping[str, CommandOption],
     home: Path,
     others: Collection[str] = (),

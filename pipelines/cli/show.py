@@ -30,7 +30,7 @@ def console(*, stderr: bool = False) -> Console:
     return Screen(stream, width=None if stream.isatty() else PLAIN_WIDTH)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     # Invisible and control characters occur only inside strings, where an escape can replace them.
@@ -150,7 +150,7 @@ def agreed(reason: str) -> bool:
 
 def finish(
     view: View,
-    document: Any,
+    document: object,
     show: Callable[[], None],
     code: int = 0,
 ) -> None:

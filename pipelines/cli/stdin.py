@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_BYTES, write_whole
@@ -65,7 +64,7 @@ def take_piped(request: Request) -> None:
     setattr(request, name, values if isinstance(value, list) else values[0])
 
 
-def _values(value: Any) -> list[Any]:
+def _values(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 

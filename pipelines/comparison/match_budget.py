@@ -335,7 +335,7 @@ def match_note(baseline: Evaluation, name: str) -> str:
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 
-def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
+def _checked_lm(matched: Evaluation, program: Program, lm: object) -> LMFields:
     """The identity of the baseline's LM. The run must have used it, since tokens of different LMs
     cannot be compared.
     """
@@ -351,7 +351,7 @@ def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
 
 def _arm(
     agent: Agent,
-    lm: Any,
+    lm: object,
     identity: LMFields,
     folder: Path,
     bill: Match,

@@ -30,7 +30,7 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
 
-def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = None) -> Any:
+def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = None) -> object:
     """The LM of a run, made again with its settings and its price: the one that `lms` names, or
     else the LM of most of its seats.
 
@@ -80,7 +80,7 @@ def noted_prices(run: Evaluation) -> dict[str, Prices]:
 
 
 def program_of_run(
-    run: Evaluation, seating: Seating, lms: Mapping[str, Any] | None = None
+    run: Evaluation, seating: Seating, lms: Mapping[str, object] | None = None
 ) -> Program:
     """The program of a run, with these LMs by seat: the same one, the one that its folder holds, or
     the one that was named for it. Raises LookupError where there is none.

@@ -16,7 +16,7 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
     """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
     study) is replaced by these.
     """
-    runs: list[Any] = []
+    runs: list[object] = []
     for run in sources:
         below = []
         if isinstance(run, str | Path):

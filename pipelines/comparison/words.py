@@ -27,7 +27,7 @@ class Rated(Protocol):
     def interval(self) -> tuple[float, float]: ...
 
 
-def say(sentence: str, *values: Any) -> str:
+def say(sentence: str, *values: object) -> str:
     """Render the sentence of this name in `verdict.j2` with these values, on one line."""
     return " ".join(_said(sentence, *values).split())
 

@@ -182,7 +182,7 @@ def verdict_on(
     """
     # Not known, until something is shown.
     gain, back = None, False
-    shown: Any = pair
+    shown: object = pair
     if kept:
         # Where nothing was tried, nothing is known: that is no "no gain".
         if not failed and (tried or not stopped):

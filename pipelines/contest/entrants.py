@@ -110,13 +110,13 @@ def fair_opponent(
     return Entrant(f"{asked.name}, {times}", several, asked.lm, fair=True, prompt=asked.name)
 
 
-def lm_alone(lm: Any, name: str = ONE) -> Entrant:
+def lm_alone(lm: object, name: str = ONE) -> Entrant:
     """One prompt without a method: an LM alone."""
     return Entrant(name, SingleAgent("simple"), lm)
 
 
 def default_field(
-    lms: Sequence[Any], demos: Sequence[Question], seed: int, judge: Any = None
+    lms: Sequence[object], demos: Sequence[Question], seed: int, judge: object = None
 ) -> list[Entrant]:
     """The six programs of one LM. For several LMs: each one alone, a mixed panel, and two that
     talk. `judge` is the LM that decides between these two, if it is not the LM or the dearest.
@@ -140,7 +140,7 @@ def default_field(
     ]
 
 
-def _mixed_field(lms: Sequence[Any], judge: Any) -> list[Entrant]:
+def _mixed_field(lms: Sequence[object], judge: object) -> list[Entrant]:
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct(list(map(lm_title, lms)))
@@ -160,29 +160,29 @@ def _mixed_field(lms: Sequence[Any], judge: Any) -> list[Entrant]:
     ]
 
 
-def _price(lm: Any) -> float:
+def _price(lm: object) -> float:
     """What a token of prompt and one of reply cost; 0 where it is not known."""
     prices = billed_as(lm).prices
     return prices.prompt + prices.completion if prices else 0.0
 
 
-def lm_name(lm: Any) -> str:
+def lm_name(lm: object) -> str:
     """The name of an LM, which may be given by it alone."""
     return str(getattr(lm, "model", lm))
 
 
-def lm_title(lm: Any) -> str:
+def lm_title(lm: object) -> str:
     """The short name of an LM."""
     return lm_name(lm).rpartition("/")[2]
 
 
 def own_programs(
-    programs: Any,
-    lm: Any,
+    programs: object,
+    lm: object,
     make_lm: MakeLM,
     pass_env: Sequence[str] = (),
-    roles: Any = None,
-    named: Mapping[str, Any] | None = None,
+    roles: object = None,
+    named: Mapping[str, object] | None = None,
 ) -> list[Entrant]:
     """Make entrants of a user's programs or specs, which come in a list or by name.
 
@@ -266,7 +266,7 @@ def field_of(
     return [replace(reference, reference=True), *field]
 
 
-def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
+def paper_programs(lm: object, make_lm: MakeLM) -> list[Entrant]:
     """A causal and a supervised team, whose workers look things up in Wikipedia."""
     entrants = []
     for name, (spec, sets) in _PAPERS.items():

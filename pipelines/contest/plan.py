@@ -414,11 +414,11 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
     return metric.like(request.visible_check)
 
 
-def _lms(request: ContestRequest, seating: Seating) -> tuple[list[Any], dict[str, Any]]:
+def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[str, object]]:
     """The LMs of the field; and, by name, the judge's, and those of models that the user's own
     programs name.
     """
-    lms: Any = request.lm
+    lms: object = request.lm
     if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
     if lms is None:
@@ -464,7 +464,7 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     return questions, source or "questions", " ".join(notes)
 
 
-def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
+def _forecast(questions: Sequence[Question], lms: Sequence[object]) -> str:
     """What earlier runs of the same questions on the same LMs say of a vote; empty where they are
     too few.
     """
@@ -472,7 +472,7 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
     runs = []
     for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
         run = read_object(file) or {}
-        used: Any = run.get("lms")
+        used: object = run.get("lms")
         if run.get("data_fingerprint") != asked or not isinstance(used, dict) or not used:
             continue
         if names.issuperset(lm.get("name") for lm in used.values()):
@@ -506,8 +506,8 @@ def _split(
 def _field(
     request: ContestRequest,
     metric: Metric,
-    lms: list[Any],
-    named: Mapping[str, Any],
+    lms: list[object],
+    named: Mapping[str, object],
     demos: list[Question],
     seating: Seating,
 ) -> list[Entrant]:
@@ -577,7 +577,7 @@ def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
 def _baseline(
     request: ContestRequest,
     entrants: list[Entrant],
-    own_programs: Callable[[Sequence[Any]], list[Entrant]],
+    own_programs: Callable[[Sequence[object]], list[Entrant]],
 ) -> str | Entrant | None:
     """The reference: the name of a program of the field, or a program from outside it."""
     if (baseline := request.baseline) is None:

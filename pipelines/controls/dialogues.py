@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 import dspy
 
@@ -45,7 +44,7 @@ class Dialogues:
     first: dict[str, list[Turn]] = field(default_factory=dict)
     left_out: int = 0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Dialogues:
+    def __deepcopy__(self, memo: dict[int, object]) -> Dialogues:
         return self  # one object that all copies of a program share
 
     def add(self, row: ResultRow, fewest: int = 2) -> None:

@@ -376,7 +376,7 @@ def _evaluation(
     )
 
 
-def _thinking(run: Evaluation, seating: Seating) -> Any:
+def _thinking(run: Evaluation, seating: Seating) -> object:
     """The LM with a thinking budget of the team's tokens per question. Raises UserError where the
     LM has no such setting, or the tokens are not known.
     """

@@ -63,7 +63,7 @@ class AnswerReader:
         self.own_labels = False  # whether options come with labels
         self._twofold = ""  # an answer that is the label of one option and the text of another
 
-    def see(self, choices: Any, answer: Any, kind: Any) -> bool:
+    def see(self, choices: object, answer: object, kind: object) -> bool:
         """Look at a row; returns True once no further row can change how answers are read."""
         if answer is None:
             return False
@@ -171,7 +171,7 @@ class AnswerReader:
         return _canonical(answer, choices)
 
 
-def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
+def _check_one_right(answer: object, choices: Mapping[str, object]) -> None:
     """Raises UserError where a gold names several options."""
     if not isinstance(answer, str):
         return  # a list of them is refused by the question
@@ -240,7 +240,7 @@ def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | N
     return None
 
 
-def same_gold(answer: Any, other: Any, choices: Any) -> bool:
+def same_gold(answer: object, other: object, choices: object) -> bool:
     """Whether two columns name the same right answer: in equal words, or the same option by its
     label, text or place.
     """
@@ -253,7 +253,7 @@ def same_gold(answer: Any, other: Any, choices: Any) -> bool:
     return bool(_options_meant(one, choices) & _options_meant(two, choices))
 
 
-def _gold_texts(answer: Any) -> set[str]:
+def _gold_texts(answer: object) -> set[str]:
     return {" ".join(as_text(member).split()).casefold() for member in as_list(answer)}
 
 
@@ -268,19 +268,19 @@ def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
     return meant
 
 
-def as_text(answer: Any) -> str:
+def as_text(answer: object) -> str:
     """An answer as text; 2.0, as a column with gaps holds a 2, is 2."""
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
     return str(answer)
 
 
-def folded(answer: Any) -> str:
+def folded(answer: object) -> str:
     """The same without blanks around it, and without case."""
     return as_text(answer).strip().casefold()
 
 
-def _bare(answer: Any) -> str:
+def _bare(answer: object) -> str:
     """The same, but 1.0 as the text of a cell is 1."""
     text = as_text(answer).strip()
     if _NUMBER.fullmatch(text):
@@ -288,7 +288,7 @@ def _bare(answer: Any) -> str:
     return text
 
 
-def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
+def _label_and_text(answer: object, choices: Mapping[str, object]) -> list[str]:
     """The labels that an answer means as a label, and as the text of the only option with it."""
     said = folded(answer)
     by_label = [label for label in choices if label.casefold() == said]
@@ -298,11 +298,11 @@ def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
     return by_label[:1] + by_text
 
 
-def _is_number(answer: Any) -> bool:
+def _is_number(answer: object) -> bool:
     return not isinstance(answer, bool) and bool(_NUMBER.fullmatch(as_text(answer).strip()))
 
 
-def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | None:
+def _label(answer: object, choices: Mapping[str, object], reading: str) -> str | None:
     """The label that a number means in a reading, if it means one."""
     number = as_text(answer).strip()
     if reading == "label":
@@ -323,7 +323,7 @@ def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | No
     return label
 
 
-def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:
+def _canonical(answer: object, choices: Mapping[str, object]) -> object:
     """`(D)`, `D.`, `option_d` and `D. the text` as D, unless an option is called so or says so."""
     if not isinstance(answer, str):
         return answer

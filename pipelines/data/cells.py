@@ -36,7 +36,7 @@ _INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufe
 _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
-def plain_value(value: Any, column: str, *, padded: bool) -> Any:
+def plain_value(value: object, column: str, *, padded: bool) -> Any:
     """`value` as JSON values: NaN cells are empty, dates are text.
 
     `padded` says that an object has every key that some row has, with null where it is absent.
@@ -82,7 +82,7 @@ def _unwrapped(value: Any) -> Any:
     return sorted(value, key=str)  # a set has an order of its own in each process
 
 
-def parsed_cell(value: Any, field: str) -> Any:
+def parsed_cell(value: object, field: str) -> Any:
     """The object or list in a cell's text, as JSON or as Python prints it; else `value`. Raises
     UserError for unreadable text, except in a passage, which may begin with a bracket.
     """
@@ -104,7 +104,7 @@ def parsed_cell(value: Any, field: str) -> Any:
     return whole
 
 
-def opened_cell(value: Any) -> Any:
+def opened_cell(value: object) -> object:
     """The object or list of texts, objects or lists in a cell's text; any other cell as it is."""
     if not isinstance(value, str) or not _HOLDS_NESTED.match(value):
         return value
@@ -135,7 +135,7 @@ def _with_commas(printed: str) -> str:
     return " ".join(words)
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[object]:
     """A list as it is, and anything else as the only member of one."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
@@ -175,7 +175,7 @@ def separated(cell: str) -> list[str]:
     return [cell.strip()]
 
 
-def _options_of_text(cell: str, answer: Any) -> list[str] | dict[str, str]:
+def _options_of_text(cell: str, answer: object) -> list[str] | dict[str, str]:
     """The options in one text. Raises UserError where it is not plain where each one ends: a comma
     may be part of one, unless the answer is a text between commas.
     """
@@ -199,7 +199,7 @@ OPTION_TEXTS = ("text", "value", "content", "option", "answer")
 """Names of an option's text, where options are objects."""
 
 
-def options_in(choices: Any, answer: Any = None) -> Any:
+def options_in(choices: object, answer: object = None) -> Any:
     """Options in any shape that data sets use, as label → text; labels in their texts are cut off.
 
     Raises UserError for a text whose options cannot be told apart, and for options without a text
@@ -230,11 +230,11 @@ def options_in(choices: Any, answer: Any = None) -> Any:
     return choices_by_label(choices)
 
 
-def without_labels(choices: dict[str, Any]) -> dict[str, Any]:
+def without_labels(choices: dict[str, object]) -> dict[str, Any]:
     """The options without labels in their texts: only where all have their own (`A. …` under A), as
     "A." may be a word of the text.
     """
-    texts: dict[str, Any] = {}
+    texts: dict[str, object] = {}
     for label, text in choices.items():
         match = _OWN_LABEL.fullmatch(str(text).strip())
         if match is None or match[1].upper() != label:
@@ -249,7 +249,7 @@ _PASSAGE_TEXTS = (
 )
 
 
-def passages_in(context: Any) -> Any:
+def passages_in(context: object) -> Any:
     """The passages of HotpotQA (titles and sentences), PubMedQA (`contexts`) and MS MARCO
     (`passage_text`) as a list; anything else as it is.
     """
@@ -273,7 +273,7 @@ def passages_in(context: Any) -> Any:
     return passages
 
 
-def _passage_text(passage: Mapping[str, Any]) -> Any:
+def _passage_text(passage: Mapping[str, object]) -> object:
     """The text, or the list of texts, in an object; None where there is none."""
     for name in _PASSAGE_TEXTS:
         held = passage.get(name)
@@ -282,7 +282,7 @@ def _passage_text(passage: Mapping[str, Any]) -> Any:
     return None
 
 
-def _is_titled(passage: Any) -> bool:
+def _is_titled(passage: object) -> bool:
     """Whether it is a title with a list of sentences."""
     return isinstance(passage, list | tuple) and len(passage) == 2 and isinstance(passage[1], list)
 
@@ -293,7 +293,7 @@ _NOTHING = (None, "", "No Answer Present.")
 """Members of a list of accepted answers that are none, the last of MS MARCO."""
 
 
-def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
+def answer_in(answer: object, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
     """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
     An answer is a text, or a list of texts where several are accepted: the `text` of SQuAD, the
@@ -330,7 +330,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
     return _bare(answer), rest, words
 
 
-def _bare(answer: Any) -> Any:
+def _bare(answer: object) -> object:
     """An answer without what leads to it, and without the dollars around mathematics."""
     if not isinstance(answer, str):
         return answer
@@ -342,7 +342,7 @@ def _bare(answer: Any) -> Any:
     return answer
 
 
-def _held(answer: Any, column: str) -> Any:
+def _held(answer: object, column: str) -> object:
     """The gold answer in an object, with its aliases, None where all is empty; anything else as it
     is. Raises UserError for an object of something else.
     """
@@ -367,7 +367,7 @@ def not_opened(field: str, column: str, held: Mapping[str, Any]) -> UserError:
     )
 
 
-def _is_filled(held: Any) -> bool:
+def _is_filled(held: object) -> bool:
     if isinstance(held, Mapping):
         return any(map(_is_filled, held.values()))
     if isinstance(held, list):

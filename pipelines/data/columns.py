@@ -45,7 +45,7 @@ _LONG_NAME = 8
 _ERRORS = ("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!")
 
 
-def check_columns(columns: Any) -> dict[str, str]:
+def check_columns(columns: object) -> dict[str, str]:
     """Field → column, where a list of option columns is one text: "COLUMN,COLUMN,…".
 
     Raises UserError for what does not give fields the names of their columns.
@@ -351,17 +351,17 @@ def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
     return [name for name in names if name not in without]
 
 
-def _is_text(value: Any, field: str) -> bool:
+def _is_text(value: object, field: str) -> bool:
     """Whether a value can be a question, or a context, which may be a list of passages."""
     passages = value if field == "context" and isinstance(value, list) else [value]
     return value is None or are_all(passages, str)
 
 
-def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
+def _answer_of(row: TableRow) -> tuple[object, object, object]:
     return row.fields.get("choices"), row.fields.get("answer"), row.fields.get("kind")
 
 
-def _check_rival(rival: str, value: Any, column: str, fields: Mapping[str, Any]) -> None:
+def _check_rival(rival: str, value: object, column: str, fields: Mapping[str, object]) -> None:
     """Raises UserError where another column holds another gold answer."""
     answer = fields["answer"]
     if isinstance(value, bool) or value is None or answer is None:
@@ -386,7 +386,7 @@ def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
         raise UserError("the row holds an image, which questions cannot; leave the row out")
 
 
-def _check_unread(name: str, value: Any, answer: Any) -> None:
+def _check_unread(name: str, value: object, answer: object) -> None:
     """Raises UserError for a column that looks like the options of a question that has none."""
     like = isinstance(value, Mapping) and bool({"choices", "options", "endings"} & set(value))
     if isinstance(value, list) and len(value) > 1 and are_all(value, str):

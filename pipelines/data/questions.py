@@ -114,7 +114,7 @@ def right_text(question: Question) -> str:
     return _normalised(str(gold))
 
 
-def origin_of(questions: Any) -> str | None:
+def origin_of(questions: object) -> str | None:
     """The name or file that all of these questions were loaded from; None where that is not known,
     or they come from several.
     """

@@ -51,11 +51,11 @@ class Shapes:
         self._named_answer = columns.get("answer")
         self.notes: Counter[str] = Counter()
 
-    def plain(self, cells: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(self, cells: Mapping[str, object]) -> dict[str, Any]:
         """The cells with nested objects opened. Raises UserError for assertions that no answer
         follows from.
         """
-        flat: dict[str, Any] = {}
+        flat: dict[str, object] = {}
         for name, cell in cells.items():
             flat |= self._flattened(name, cell)
         flat = _with_possible(self._with_asserted(flat))
@@ -63,7 +63,7 @@ class Shapes:
             flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
         return self._with_apart(flat)
 
-    def _flattened(self, name: str, cell: Any) -> dict[str, Any]:
+    def _flattened(self, name: str, cell: object) -> dict[str, object]:
         holds_fields = name in self._opened or squeezed(name) in CONTAINERS
         if isinstance(cell, Mapping):
             stem = cell.get("stem")
@@ -94,7 +94,7 @@ class Shapes:
             return {name: as_list(cell)[0]}
         return {name: cell}
 
-    def _with_asserted(self, cells: dict[str, Any]) -> dict[str, Any]:
+    def _with_asserted(self, cells: dict[str, object]) -> dict[str, object]:
         """The cells with one text in place of promptfoo's assertions, all of which have to hold."""
         for number, check in enumerate(_checks(cells.get("assert"))):  # in promptfoo's JSON
             cells = {**cells, f"__expected{number}": f"{check['type']}: {check.get('value', '')}"}
@@ -102,7 +102,7 @@ class Shapes:
         found = [self._asserted(cells[name]) for name in named if cells[name] is not None]
         if not found:
             return cells
-        asked: dict[str, dict[Any, None]] = {"equals": {}, "contains": {}}
+        asked: dict[str, dict[object, None]] = {"equals": {}, "contains": {}}
         for how, text in found:
             asked[how][text] = None
         texts = asked["equals"] or asked["contains"]
@@ -118,7 +118,7 @@ class Shapes:
         called = self._named_answer if self._named_answer in named else "__expected"
         return without(cells, [*named, "assert"]) | {called: first}
 
-    def _asserted(self, cell: Any) -> tuple[str, Any]:
+    def _asserted(self, cell: object) -> tuple[str, object]:
         """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
         if not isinstance(cell, str):
             return "equals", cell
@@ -169,7 +169,7 @@ class Shapes:
         drawn = _drawn([*gold, *texts], gold[0], rest)
         return rest | {"choices": drawn["choices"], self._named_answer or "answer": drawn["answer"]}
 
-    def _with_marked(self, cells: dict[str, Any]) -> dict[str, Any]:
+    def _with_marked(self, cells: dict[str, object]) -> dict[str, object]:
         """Options with a mark for the right one each: TruthfulQA's `mc1_targets`, BIG-bench's
         `target_scores`, objects with `is_correct`.
         """
@@ -199,13 +199,13 @@ _OF_OPTIONS = ("choices", "options", "answers")
 _MARKS = ("correct", "iscorrect", "isright", "isanswer")
 
 
-def _marked_texts(held: Any) -> list[tuple[str, bool]]:
+def _marked_texts(held: object) -> list[tuple[str, bool]]:
     """Texts of options, each with whether it is marked as right; empty where there are no
     marks.
     """
     if not isinstance(held, Mapping):
         return []
-    pairs: Iterable[tuple[Any, Any]] = held.items()
+    pairs: Iterable[tuple[object, object]] = held.items()
     if {"choices", "labels"} <= held.keys():
         pairs = zip(as_list(held["choices"]), as_list(held["labels"]), strict=False)
     elif len(held) < 2 or not all(mark in (0, 1) for mark in held.values()):
@@ -213,7 +213,7 @@ def _marked_texts(held: Any) -> list[tuple[str, bool]]:
     return [(str(text), bool(mark)) for text, mark in pairs]
 
 
-def _marked_objects(held: Any) -> list[tuple[str, bool]]:
+def _marked_objects(held: object) -> list[tuple[str, bool]]:
     """The same of a list of objects."""
     marked: list[tuple[str, bool]] = []
     for option in as_list(held):
@@ -227,7 +227,7 @@ def _marked_objects(held: Any) -> list[tuple[str, bool]]:
     return marked
 
 
-def _with_boxed(cells: dict[str, Any]) -> dict[str, Any]:
+def _with_boxed(cells: dict[str, object]) -> dict[str, object]:
     """The boxed end of a solution as the answer, where nothing else is one (MATH)."""
     solution = cells.get("solution")
     if columns_of("answer", cells) or not isinstance(solution, str) or not BOXED.search(solution):
@@ -235,7 +235,7 @@ def _with_boxed(cells: dict[str, Any]) -> dict[str, Any]:
     return cells | {"answer": solution}
 
 
-def _with_aliases(cells: dict[str, Any]) -> dict[str, Any]:
+def _with_aliases(cells: dict[str, object]) -> dict[str, object]:
     """The answer with the aliases that stand in a column of their own (MuSiQue)."""
     aliases, answer = cells.get("answer_aliases"), cells.get("answer")
     if not isinstance(aliases, list) or not isinstance(answer, str):
@@ -243,7 +243,7 @@ def _with_aliases(cells: dict[str, Any]) -> dict[str, Any]:
     return without(cells, ["answer_aliases"]) | {"answer": [answer, *aliases]}
 
 
-def _with_possible(cells: dict[str, Any]) -> dict[str, Any]:
+def _with_possible(cells: dict[str, object]) -> dict[str, object]:
     """Possible answers as those that are accepted, where no column says which is right (PopQA)."""
     if "possible_answers" not in cells or columns_of("answer", cells):
         return cells
@@ -264,7 +264,7 @@ def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
     return {renamed.get(name, name): cell for name, cell in cells.items()}
 
 
-def _checks(cell: Any) -> list[Mapping[str, Any]]:
+def _checks(cell: object) -> list[Mapping[str, object]]:
     """The assertions in a list of them; empty for anything else."""
     if not isinstance(cell, list):
         return []
@@ -278,7 +278,7 @@ def _texts(cell: Any) -> list[str]:
     return list(filter(None, texts))
 
 
-def _drawn(options: list[str], gold: str, rest: Mapping[str, Any]) -> dict[str, object]:
+def _drawn(options: list[str], gold: str, rest: Mapping[str, object]) -> dict[str, object]:
     """Choices and answer, with the options in an order that depends on all texts of the question,
     since many questions may have the same options. Numbers are texts in some files and not in
     others, so they have no part in it.
@@ -296,11 +296,11 @@ def _drawn(options: list[str], gold: str, rest: Mapping[str, Any]) -> dict[str, 
     return {"choices": texts, "answer": None}
 
 
-def _turns(cell: Any) -> list[tuple[str, Any]]:
+def _turns(cell: object) -> list[tuple[str, object]]:
     """The turns of a chat, as OpenAI or as ShareGPT writes it: who speaks and what; empty for
     anything else.
     """
-    turns: list[tuple[str, Any]] = []
+    turns: list[tuple[str, object]] = []
     if not isinstance(cell, list) or not are_all(cell, Mapping):
         return turns
     for turn in cell:
@@ -315,14 +315,14 @@ def _turns(cell: Any) -> list[tuple[str, Any]]:
     return turns
 
 
-def _said_to(turns: Sequence[tuple[str, Any]]) -> str:
+def _said_to(turns: Sequence[tuple[str, object]]) -> str:
     """What a chat says to the LM, as one text. Raises UserError for a chat that it answered in."""
     if any(who == "assistant" for who, _ in turns):
         raise UserError("a chat with earlier replies of the LM is not one question; leave it out")
     return "\n\n".join(_plain_text(said).strip() for _, said in turns)
 
 
-def _plain_text(content: Any) -> str:
+def _plain_text(content: object) -> str:
     """The text of a message, which may be a list of parts. Raises UserError for any other part."""
     texts: list[str] = []
     for part in as_list(content):
@@ -334,7 +334,7 @@ def _plain_text(content: Any) -> str:
     return "\n".join(texts)
 
 
-def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | None:
+def options_inside(question: object, answer: object) -> tuple[str, dict[str, str]] | None:
     """The question without its listed options, and these, where the gold is one of their letters
     (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
     """

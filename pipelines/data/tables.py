@@ -137,7 +137,7 @@ def read_stream(stream: IO[Any]) -> TableSource:
 
 
 def read_held(
-    source: Any, split: str | None = None, name: str | None = None, packed: int | None = None
+    source: object, split: str | None = None, name: str | None = None, packed: int | None = None
 ) -> TableSource:
     """The rows of a DataFrame, a `datasets.Dataset`, or a list of dicts, examples or questions.
 
@@ -166,7 +166,7 @@ def read_held(
     return TableSource(called, _members(source))
 
 
-def _members(members: Iterable[Any]) -> Iterator[TableRow]:
+def _members(members: Iterable[object]) -> Iterator[TableRow]:
     for number, row in enumerate(members, 1):
         where, items = f"row {number}", getattr(row, "items", None)
         if callable(items):
@@ -235,7 +235,7 @@ def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> 
         yield TableRow(row.where, fields, row.fault)
 
 
-def _classes(feature: Any) -> list[str]:
+def _classes(feature: object) -> list[str]:
     """The names of the classes of a column, or of the members of its lists; empty without any."""
     if isinstance(feature, list):
         feature = next(iter(feature), {})
@@ -246,7 +246,7 @@ def _classes(feature: Any) -> list[str]:
     return _classes(feature.get("feature"))
 
 
-def _class_name(number: Any, names: Sequence[str]) -> Any:
+def _class_name(number: object, names: Sequence[str]) -> object:
     if isinstance(number, list):
         return [_class_name(member, names) for member in number]
     if isinstance(number, int) and 0 <= number < len(names):
@@ -346,7 +346,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+def _features(metadata: Mapping[bytes, bytes]) -> dict[str, object]:
     """The features that the `datasets` library notes in a Parquet file; empty without them."""
     try:
         return dict(json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"])
@@ -480,7 +480,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
         yield TableRow(where, dict(zip(header, map(_filled, cells), strict=True)))
 
 
-def _filled(cell: Any) -> Any:
+def _filled(cell: object) -> Any:
     """The cell; None for one that is blank."""
     if str(cell).strip():
         return cell
@@ -501,7 +501,7 @@ def _header(names: Sequence[str], where: str) -> list[str]:
 # JSON
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     whole = dict(pairs)
     if len(whole) < len(pairs):  # json itself silently keeps the last of them
         keys = [key for key, _ in pairs]
@@ -619,7 +619,7 @@ def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
     return rows
 
 
-def _table_inside(whole: Any, alone: bool = False) -> str:
+def _table_inside(whole: object, alone: bool = False) -> str:
     """The key of the only list of objects in an object that is no row itself: it has no question,
     answer or options. Unless it stands `alone`, they must ask. Empty where there is none.
     """
@@ -640,7 +640,7 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
     return lists[0] if alone or _asks(first) or _table_inside(first) else ""
 
 
-def _asks(row: Mapping[str, Any]) -> bool:
+def _asks(row: Mapping[str, object]) -> bool:
     """Whether an object has a question and its answer or options, itself or in a container."""
     names = list(row)
     for name, held in row.items():
@@ -656,7 +656,7 @@ def _is_table(held: Any) -> bool:
     return is_list and not any(held[0].keys() >= set(turn) for turn in CHAT_TURNS)
 
 
-def _json_row(place: str, value: Any) -> TableRow:
+def _json_row(place: str, value: object) -> TableRow:
     if isinstance(value, dict):
         return TableRow(place, value)
     what = "null" if value is None else type(value).__name__

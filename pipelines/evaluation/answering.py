@@ -258,7 +258,7 @@ def seat_engines(program: Program, language_model: object) -> list[Any]:
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
 
-def seated_lms(program: Program, language_model: object = None) -> list[Any]:
+def seated_lms(program: Program, language_model: object = None) -> list[object]:
     """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
     return [
         seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()
@@ -276,7 +276,7 @@ def lms_in(program: Program, language_model: object = None) -> list[Any]:
     return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]
 
 
-def _held_by(module: object) -> list[Any]:
+def _held_by(module: object) -> list[object]:
     """The attributes of a user's program and, of a function, what its code names around it."""
     held = list(getattr(module, "__dict__", {}).values())
     if inspect.isfunction(module):

@@ -75,7 +75,7 @@ class Evaluation:
         """
         return self.program_with(None)
 
-    def program_with(self, lms: Mapping[str, object] | None) -> Any:
+    def program_with(self, lms: Mapping[str, object] | None) -> object:
         """The program; if it is loaded from the folder, with these LMs in its seats."""
         if self._program is None:
             # imports DSPy, which a comparison does not need

@@ -182,7 +182,7 @@ class EvaluationPlan:
         before a run resumes.
         """
         learnt = self.settings.get("train_fingerprint")
-        identity: list[Any] = [hashes(self.program), self.settings["sets"], self.seated]
+        identity: list[object] = [hashes(self.program), self.settings["sets"], self.seated]
         identity += [self.data_fingerprint, learnt]
         if not self.metric.default:
             identity.append(self.metric.identity())

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dspy
 
@@ -200,7 +200,7 @@ class AnswerSheet:
                 return
 
     @cached_property
-    def afresh(self) -> tuple[Program, Any]:
+    def afresh(self) -> tuple[Program, object]:
         """The program and LM of each repeat, which bypass DSPy's own cache."""
         return without_cache(self.plan.program, self.plan.lm)
 

@@ -137,7 +137,7 @@ class HttpEndpoint:
         self,
         path: str,
         payload: Mapping[str, object],
-        read: Callable[[str | dict[str, Any]], Reply],
+        read: Callable[[str | dict[str, object]], Reply],
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:

@@ -248,7 +248,7 @@ def is_stream(text: str) -> bool:
     )
 
 
-def events_in(text: str) -> Iterator[Mapping[str, Any]]:
+def events_in(text: str) -> Iterator[Mapping[str, object]]:
     """The JSON objects of a stream of events. llama.cpp has a field of its own for errors."""
     # only at line feeds: a text may hold other ends of lines, which JSON does not escape
     for line in text.split("\n"):
@@ -265,7 +265,7 @@ def events_in(text: str) -> Iterator[Mapping[str, Any]]:
             yield event
 
 
-def error_of_event(event: Mapping[str, Any]) -> object:
+def error_of_event(event: Mapping[str, object]) -> object:
     """The error that an event of a stream tells of, its own or that of the whole reply or of a
     choice in it; None where there is none.
     """
@@ -279,9 +279,9 @@ def error_of_event(event: Mapping[str, Any]) -> object:
     return next(filter(None, errors), None)
 
 
-def usage_of_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def usage_of_events(events: Iterable[Mapping[str, object]]) -> dict[str, object]:
     """The usage that the events of a stream state, wherever and in how many parts it stands."""
-    usage: dict[str, Any] = {}
+    usage: dict[str, object] = {}
     for event in events:
         # Groq and Moonshot have had places of their own for it.
         parts = [event, event.get("response"), event.get("message"), event.get("x_groq")]
@@ -513,7 +513,7 @@ def charges_in(body: Mapping[str, Any]) -> Charges:
     }
 
 
-def _lasting_in(usage: Mapping[str, Any]) -> int | None:
+def _lasting_in(usage: Mapping[str, object]) -> int | None:
     """The tokens that a provider keeps in its cache for hours, for which it asks more; None where
     none are told of.
     """
@@ -527,7 +527,7 @@ def _lasting_in(usage: Mapping[str, Any]) -> int | None:
     return found
 
 
-def searches_in(body: Mapping[str, Any]) -> int | None:
+def searches_in(body: Mapping[str, object]) -> int | None:
     """How often a provider searched the web for a reply, for which it asks a fee; None where none
     is told of.
     """

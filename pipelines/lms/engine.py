@@ -250,7 +250,7 @@ class Engine:
         self,
         path: str,
         body: Mapping[str, object],
-        read: Callable[[str | dict[str, Any]], Reply],
+        read: Callable[[str | dict[str, object]], Reply],
         sink: Sink | None = None,
         *,
         n: int = 1,
@@ -459,7 +459,7 @@ class Engine:
         body = self._body(written.messages, sampling, written.extra, written.system)
         return (await self._reply(body, written.extra.get("rollout"))).text
 
-    def payload(self, request: Request) -> tuple[dict[str, Any], int | None]:
+    def payload(self, request: Request) -> tuple[dict[str, object], int | None]:
         """The request body in OpenAI's chat form, and the rollout id that distinguishes repeated
         samples.
         """
@@ -477,13 +477,13 @@ class Engine:
             body.setdefault("response_format", form)
         return body, extra.get("rollout")
 
-    def _content(self, message: Message) -> Any:
+    def _content(self, message: Message) -> object:
         """The content of a message in OpenAI's form. Raises CallError for parts other than texts
         and images.
         """
         if message.text is not None and all(part.type == "text" for part in message.parts):
             return message.text
-        content: list[dict[str, Any]] = []
+        content: list[dict[str, object]] = []
         for part in message.parts:
             if part.type == "text":
                 content.append({"type": "text", "text": part.text})
@@ -499,15 +499,15 @@ class Engine:
 
     def _body(
         self,
-        texts: Sequence[tuple[str, Any]],
-        sampling: Mapping[str, Any],
-        extra: Mapping[str, Any],
+        texts: Sequence[tuple[str, object]],
+        sampling: Mapping[str, object],
+        extra: Mapping[str, object],
         system: str | None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         if system is not None:
             texts = [("system", system), *texts]
         messages = [{"role": role, "content": text} for role, text in texts]
-        body: dict[str, Any] = {"messages": messages, **sampling}
+        body: dict[str, object] = {"messages": messages, **sampling}
         if "max_completion_tokens" in self.settings:
             # OpenAI refuses a request with both limits.
             body.pop("max_tokens", None)
@@ -672,7 +672,7 @@ class Engine:
         call: _Call,
         number: int,
         habits: Habits,
-        asked: Mapping[str, Any],
+        asked: Mapping[str, object],
         problem: Exception,
     ) -> Reply | None:
         """The reply to the request with as few changes as the endpoint takes it with; None where

@@ -113,7 +113,7 @@ class AskedEndpoint:
     status: int = 200
 
 
-def error_instead(body: Mapping[str, Any]) -> object:
+def error_instead(body: Mapping[str, object]) -> object:
     """The error that stands in an answer with status 200, under its name or in place of the reply;
     None where there is none.
     """

@@ -316,7 +316,7 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
         if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
     }
     meter = ForeignMeter(everywhere)
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     if everywhere:
         settings["callbacks"] = [*dspy.settings.callbacks, meter]
     for lm in metered.values():

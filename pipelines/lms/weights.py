@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ...modules.base.errors import UserError, did_you_mean, install_line
 from ...modules.base.files import locked
@@ -274,7 +274,7 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
         ) from None
 
 
-def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], object]) -> Any:
+def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], object]) -> object:
     """The result of `read` for a file, cached in the folder while the file's size and modification
     time stay the same.
     """

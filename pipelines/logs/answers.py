@@ -198,7 +198,7 @@ def log_object(value: object, what: str, where: str) -> Mapping[str, Any]:
     return value or {}
 
 
-def log_list(value: object, what: str, where: str) -> list[Any]:
+def log_list(value: object, what: str, where: str) -> list[object]:
     """A list; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, list):
         raise log_fault(where, f"{what!r} is not a list; export the log again")
@@ -229,7 +229,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield where, json_object(line, where)
 
 
-def json_value(raw: bytes, where: str) -> Any:
+def json_value(raw: bytes, where: str) -> object:
     """The value of JSON. Raises UserError for bytes that are not JSON."""
     try:
         # Programs on Windows begin a file with a mark that JSON does not allow.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from .answers import (
     LogAnswer,
@@ -25,14 +24,14 @@ from .answers import (
 _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
 
-def _end_of(value: object, place: int) -> Any:
+def _end_of(value: object, place: int) -> object:
     """The first or last of a list, whatever else it is; None of an empty one."""
     if not isinstance(value, list):
         return value
     return value[place] if value else None
 
 
-def _objects(row: Mapping[str, object], name: str, where: str) -> list[Mapping[str, Any]]:
+def _objects(row: Mapping[str, object], name: str, where: str) -> list[Mapping[str, object]]:
     return [log_object(item, name, where) for item in log_list(row.get(name), name, where)]
 
 
@@ -44,7 +43,7 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
     right. Its repeats are told apart by the `epoch` in the metadata, as Inspect counts them, from 1
     on.
     """
-    metrics: dict[tuple[Any, ...], Any] = {}
+    metrics: dict[tuple[object, ...], object] = {}
     asked_before: set[int] = set()
     for where, row in json_lines(path):
         evaluation = str(row.get("model_id")), str(row.get("evaluation_name"))

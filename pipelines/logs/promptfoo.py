@@ -37,7 +37,7 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     if path.suffix.casefold() != ".json":
         yield from _results(lambda: json_lines(path))
         return
-    results: Any = json_document(path)
+    results: object = json_document(path)
     for _ in range(2):  # the list stands one or two levels deep, by version
         if isinstance(results, dict):
             results = results.get("results")

@@ -161,7 +161,7 @@ def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
     return None
 
 
-def _trajectory(folder: Path, task: str) -> Mapping[str, Any]:
+def _trajectory(folder: Path, task: str) -> Mapping[str, object]:
     """The `info` of a task's trajectory; empty where there is none."""
     for place in (folder / task / f"{task}.traj.json", folder / f"{task}.traj.json"):
         # A task's name comes from the log, and must not lead out of its folder.

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from ...modules.base.errors import UserError
 from ..base.wording import counted
@@ -52,7 +51,7 @@ def wide(path: Path) -> Iterator[LogAnswer]:
     Where a line has no `correct`, an answer is right that is the same text as `gold`. What is `-`
     there and has no answer was not asked. `dataset` is the group.
     """
-    agents: Any = None
+    agents: object = None
     for where, row in json_lines(path):
         if "header" in row:
             agents = row.get("agents")
@@ -96,7 +95,7 @@ def outcomes_by_task(path: Path) -> Iterator[LogAnswer]:
     digit a task, or `{"agent", "successes": [2, …], "trials": [5, …]}`. What was not tried is `-`
     or null.
     """
-    tasks: list[Any] = []
+    tasks: list[object] = []
     for where, row in json_lines(path):
         if "tasks" in row:
             tasks = log_list(row["tasks"], "tasks", where)
@@ -104,8 +103,8 @@ def outcomes_by_task(path: Path) -> Iterator[LogAnswer]:
         agent = log_name(row.get("agent"), "agent", where)
         marks = row.get("solved")
         if isinstance(marks, str):
-            cells: list[Any] = [None if mark == "-" else mark for mark in marks]
-            trials: list[Any] = [1] * len(cells)
+            cells: list[object] = [None if mark == "-" else mark for mark in marks]
+            trials: list[object] = [1] * len(cells)
         else:
             cells = log_list(row.get("successes"), "successes", where)
             trials = log_list(row.get("trials"), "trials", where)

@@ -130,12 +130,12 @@ def _since(items: object, is_reply: Callable[[Whole], bool]) -> list[Whole]:
     return found
 
 
-def _chat_returned(messages: object) -> list[Any]:
+def _chat_returned(messages: object) -> list[object]:
     since = _since(messages, lambda item: item.get("role") == "assistant")
     return [item.get("content") for item in since if item.get("role") in ("tool", "function")]
 
 
-def _response_returned(items: object) -> list[Any]:
+def _response_returned(items: object) -> list[object]:
     def is_reply(item: Whole) -> bool:
         return item.get("role") == "assistant" or str(item.get("type")).endswith("_call")
 
@@ -143,7 +143,7 @@ def _response_returned(items: object) -> list[Any]:
     return [item.get("output") for item in since if str(item.get("type")).endswith("_output")]
 
 
-def _message_returned(messages: object) -> list[Any]:
+def _message_returned(messages: object) -> list[object]:
     found = []
     for item in _since(messages, lambda item: item.get("role") == "assistant"):
         content = item.get("content")

@@ -308,7 +308,9 @@ def _untrained(name: str, place: str) -> Any:
     return place
 
 
-def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iterator[PipelineStep]:
+def _steps(
+    document: Mapping[str, object], home: Path, programs: list[str]
+) -> Iterator[PipelineStep]:
     """The steps, each with the options that all share, and its own."""
     kinds = {key: STEP_KINDS[key] for key in STEP_KINDS if key in document}
     if not kinds:
@@ -406,5 +408,5 @@ def _about(
     }
 
 
-def _named(thing: Any) -> str:
+def _named(thing: object) -> str:
     return str(getattr(thing, "model", None) or getattr(thing, "__name__", type(thing).__name__))

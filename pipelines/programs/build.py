@@ -136,7 +136,7 @@ def no_protocol(spec: str) -> UserError:
     )
 
 
-def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
+def _environment_maker(name: str, maker: object) -> MakeEnvironment:
     if not callable(maker):
         raise UserError(
             f"{name} is not an environment: name a class, a function that makes one, or a search, "

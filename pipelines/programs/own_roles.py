@@ -46,7 +46,7 @@ def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
         raise UserError(f"{file}: {problem}") from None
 
 
-def role_document(given: object) -> Any:
+def role_document(given: object) -> object:
     """What the file of that path says, or what is no path as it is. Raises UserError."""
     if not isinstance(given, str | Path):
         return given

@@ -190,7 +190,7 @@ def _member(member: object, make_lm: MakeLM, inner: Mapping[str, object]) -> str
     )
 
 
-def _seat_lms(where: str, lms: object, make_lm: MakeLM) -> dict[str, Any]:
+def _seat_lms(where: str, lms: object, make_lm: MakeLM) -> dict[str, object]:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"{where} has lms that are not a mapping: write agents and LM names, such as "

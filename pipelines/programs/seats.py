@@ -128,7 +128,7 @@ class Seating:
 
     def chosen_for(self, seat: str) -> dict[str, object]:
         """The --lm-set settings of a seat, which override those of all seats."""
-        settings: dict[str, Any] = {}
+        settings: dict[str, object] = {}
         # From the general to the particular: later ones override.
         for name in (EVERY, *reversed(_called(seat))):
             settings |= self.chosen.get(name, {})
@@ -304,7 +304,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
     return seated
 
 
-def _seat_as_recorded(program: Program, folder: Path) -> Any:
+def _seat_as_recorded(program: Program, folder: Path) -> object:
     """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
     if program.metered_parts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...modules.base.fence import clean
 from ...modules.reading.answers import gold_text
@@ -21,7 +20,7 @@ MOST_TURNS = 24
 MOST_STEPS = 6
 
 
-def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
+def cut_text(value: object, longest: int = LONGEST_TEXT) -> str:
     """A text as a report shows it: so much of it, and how many characters more there are."""
     if value is None:
         return ""
@@ -164,7 +163,7 @@ def _moved(move: Move, choices: Mapping[str, str], *, handed: bool) -> str:
     return f"{change}, as {holders} said"
 
 
-def answer_text(answer: Any, choices: Mapping[str, str]) -> str:
+def answer_text(answer: object, choices: Mapping[str, str]) -> str:
     """An answer with the text of the option that it names."""
     if not isinstance(answer, str):
         return "unreadable"

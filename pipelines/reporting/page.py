@@ -297,7 +297,7 @@ def _interval(score: Mapping[str, float]) -> str:
     return f"{score['low']:.3g} to {score['high']:.3g}"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     if not is_number(value):
         return str(value)
     if isinstance(value, int):

@@ -177,11 +177,11 @@ def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
             held = []
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def json_in_page(value: Any) -> Markup:
+def json_in_page(value: object) -> Markup:
     """A value as JSON for a script element of the page."""
     return _safe(_json(value))
 

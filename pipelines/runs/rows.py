@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, overload
+from typing import TYPE_CHECKING, Annotated, BinaryIO, overload
 
 from pydantic import Field
 
@@ -80,7 +80,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @cache
-def _row_as_read() -> Any:
+def _row_as_read() -> object:
     usage = as_read(UsageFields, more=False)
     turn = as_read(
         TurnFields,
@@ -405,10 +405,10 @@ class Rows(Sequence[ResultRow]):
         return self._starts
 
 
-def _flat(row: ResultRow) -> dict[str, Any]:
+def _flat(row: ResultRow) -> dict[str, object]:
     flat = dict(row)
     for name in ("usage", "meta"):
-        fields: Mapping[str, Any] = flat.pop(name, None) or {}
+        fields: Mapping[str, object] = flat.pop(name, None) or {}
         flat |= {f"{name}.{key}": value for key, value in fields.items()}
     return flat
 

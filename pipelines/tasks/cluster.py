@@ -147,7 +147,7 @@ def on_worker(
     sandbox: str,
     function: Callable[..., Awaitable[object]],
     arguments: Sequence[object],
-) -> tuple[Any, Exception | None]:
+) -> tuple[object, Exception | None]:
     """What an async function returns or raises in this working folder."""
     try:
         try:
@@ -166,7 +166,7 @@ def on_worker(
 
 async def _until_cancelled(
     function: Callable[..., Awaitable[object]], arguments: Sequence[object]
-) -> Any:
+) -> object:
     task = asyncio.current_task()
     assert task is not None
     # Ray cancels by this signal, which it only simulates: a loop that waits would not see it.

@@ -88,7 +88,7 @@ class OutcomeTests(Contract):
 
                 async def notebook(
                     program: Program = program, inputs: dict[str, object] = inputs
-                ) -> Any:
+                ) -> object:
                     return program(**inputs)
 
                 called = {

@@ -87,7 +87,7 @@ class _Cancelling:
         self.cancelled = False
         self._call: Future[Any] | None = None
 
-    def watch(self, call: Future[Any]) -> None:
+    def watch(self, call: Future[object]) -> None:
         with self._lock:
             # Whoever cancelled before there was a call could not cancel it.
             self._call, late = call, self.cancelled
@@ -101,7 +101,7 @@ class _Cancelling:
             call.cancel()
 
 
-def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, Any, T]]:
+def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[object, object, T]]:
     """The async form of a function that waits by `run_sync`: it runs in a thread of its own, at the
     caller's place in MLflow.
 
@@ -156,7 +156,7 @@ def check_model_name(name: object, *, tracked: bool = True) -> None:
         )
 
 
-def without_autolog() -> list[Any]:
+def without_autolog() -> list[object]:
     """DSPy's callbacks without the one of `mlflow.dspy.autolog()`, which would trace calls a second
     time.
     """

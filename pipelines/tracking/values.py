@@ -121,7 +121,7 @@ def _words(page: str) -> str:
     return shortened(one_line(_TAG.sub(" ", page)), LONGEST_ANSWER)
 
 
-def experiment_name(run: Mapping[str, Any]) -> str:
+def experiment_name(run: Mapping[str, object]) -> str:
     """The name of the task: that of the data set that it was judged on, or the file's name without
     its extension; else `folkmoot`.
     """

@@ -210,7 +210,7 @@ def score_state(
     test: Outcomes,
     embed: Embed,
     rivals: Mapping[str, NetworkState],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`network_scores` of a network on outcomes with the agents and strategies that it was trained
     on.
     """

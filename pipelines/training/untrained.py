@@ -160,7 +160,7 @@ def _here(model: str) -> bool:
     return isinstance(Embedder(model)._where(), Path) or fetched(model)
 
 
-def _with_embedding(values: Mapping[str, object]) -> tuple[dict[str, Any], str | None]:
+def _with_embedding(values: Mapping[str, object]) -> tuple[dict[str, object], str | None]:
     """The values with the embedding model, and a warning when it is not the paper's."""
     if "embedding" in values:
         return dict(values), None

@@ -376,7 +376,7 @@ class Job:
         return number, {place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)}
 
 
-def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
+def engines_of(space: TuneSpace, lm: object) -> list[object]:
     """What every LM that some agent may have is billed as."""
     lms = [lm]
     for branch in space.branches:
@@ -385,7 +385,7 @@ def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     return [billed_as(each) for each in lms if each is not None]
 
 
-def _lm_name(lm: Any) -> Any:
+def _lm_name(lm: object) -> object:
     """An LM without its address, which may differ from machine to machine."""
     identity = lm_identity(lm)
     if identity is None:

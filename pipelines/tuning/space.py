@@ -196,7 +196,7 @@ class TuneSpace:
                     setting[name] = decoded(draw(name, choice(*choices).made()))
         return setting
 
-    def branch(self, setting: Mapping[str, Any]) -> Branch:
+    def branch(self, setting: Mapping[str, object]) -> Branch:
         label = setting.get(PROGRAM, self.branches[0].label)
         return next(branch for branch in self.branches if branch.label == label)
 
@@ -364,7 +364,7 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, default=lambda other: getattr(other, "source", str(other)))
 
 
-def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
+def made_lm(wanted: object, make_lm: MakeLM) -> object:
     """The LM of a seat, by name or by the arguments of `lm`."""
     if isinstance(wanted, Mapping):
         return make_lm(**wanted)
@@ -385,7 +385,7 @@ def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
     yield "", partial(_tried, space, "", -1)
 
 
-def _tried(space: Space, name: str, place: int, key: str, values: Distribution) -> Any:
+def _tried(space: Space, name: str, place: int, key: str, values: Distribution) -> object:
     """A value to try out: of the parameter `name` the one at that place, of the one that it depends
     on a value with which it exists.
     """
@@ -403,7 +403,7 @@ def _tried(space: Space, name: str, place: int, key: str, values: Distribution) 
     return coded(allowed[0])
 
 
-def _first_value(_: str, values: Distribution) -> Any:
+def _first_value(_: str, values: Distribution) -> object:
     allowed = options(values)
     return coded(allowed[0]) if allowed else values.low  # type: ignore[union-attr]
 

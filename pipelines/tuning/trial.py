@@ -109,7 +109,7 @@ class Scorer:
             except Unanswered as problem:
                 return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
         replays = self._replays(branch)
-        others: dict[str, tuple[Setting, dict[str, Any]]] = {}
+        others: dict[str, tuple[Setting, dict[str, object]]] = {}
         replayed: list[Scored] = []
         own_rows: list[ResultRow] | None = None
         # Where time counts, a replay is only fair if the setting would make the very same calls.

@@ -254,7 +254,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         problem: KeyboardInterrupt | UserError | None = None
         total, _ = job.planned()
 
-        def watch(_: Any = None) -> None:
+        def watch(_: object = None) -> None:
             state = _progress(study, entries(study, job.objectives), job, total)
             best = dict[str, float]()
             if state.best is not None:

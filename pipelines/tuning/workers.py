@@ -66,7 +66,7 @@ def in_processes(
         raise kind(why)
 
 
-def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
+def _child(there: Connection, work: Callable[[object], None], job: object) -> None:
     parent = multiprocessing.parent_process()
     # Where a scheduler ends a job, it may end all its processes; a study awaits what was sent.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -46,7 +46,7 @@ _ROOM_FOR_PROMPTS = ("knn",)
 
 
 def space_of(
-    spec: Any,
+    spec: object,
     sets: Mapping[str, object] | None = None,
     *,
     lms: Mapping[str, object] | None = None,
@@ -81,7 +81,7 @@ def space_of(
         where = f"the {type(spec).__name__}"
     elif isinstance(spec, str | Path) and _is_file(spec):
         content, file = read_program(Path(spec).expanduser()), where
-    entries: list[Any] = [content]
+    entries: list[object] = [content]
     if isinstance(content, Mapping) and "programs" in content:
         rest = [str(name) for name in content if name != "programs"]
         if rest or not isinstance(content["programs"], list) or not content["programs"]:
@@ -203,7 +203,11 @@ def _with_roles(space: Space, names: Sequence[str]) -> Space:
 
 
 def _ready_branch(
-    where: str, spec: Any, fields: Mapping[str, object], sets: Mapping[str, object], make_lm: MakeLM
+    where: str,
+    spec: object,
+    fields: Mapping[str, object],
+    sets: Mapping[str, object],
+    make_lm: MakeLM,
 ) -> Branch:
     """The branch of a saved program or an object. Raises UserError for what is neither."""
     is_text = isinstance(spec, str | Path)
@@ -239,7 +243,7 @@ def _of(sets: Mapping[str, object], parameters: Collection[str]) -> dict[str, ob
     return {key: value for key, value in sets.items() if key.partition(".")[0] in parameters}
 
 
-def _as_list(value: Any) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -293,7 +297,7 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
 
 
 def _values(
-    where: str, protocol: Protocol, name: str, value: Any
+    where: str, protocol: Protocol, name: str, value: object
 ) -> Distribution | Declaration | None:
     """The values that a spec gives a parameter; None for a fixed value that the space does not
     declare.
@@ -375,7 +379,7 @@ def _too_many(where: str) -> UserError:
     )
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -394,17 +398,17 @@ SECRETS = ADDRESSES - {"api_base", "base_url"}
 """Arguments of an LM that may hold a key."""
 
 
-def _names_lm(wanted: Any) -> bool:
+def _names_lm(wanted: object) -> bool:
     return isinstance(wanted, str) or (isinstance(wanted, Mapping) and "name" in wanted)
 
 
-def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
+def _lm_choices(where: str, lms: object) -> dict[str, tuple[object, ...]]:
     if not isinstance(lms, Mapping | None):
         raise UserError(
             f"{where}: lms is {lms!r}: write agents and LMs, such as "
             "{judge: [openai/a, openai/b]}"
         )
-    seats: dict[str, tuple[Any, ...]] = {}
+    seats: dict[str, tuple[object, ...]] = {}
     for seat, wanted in (lms or {}).items():
         seats[str(seat)] = tuple(_as_list(wanted))
         if not wanted or not all(map(_names_lm, seats[str(seat)])):

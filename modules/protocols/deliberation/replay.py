@@ -104,7 +104,7 @@ def _outcome(
     return prediction
 
 
-def _recorded(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
+def _recorded(parameters: Mapping[str, object], largest: Mapping[str, object]) -> dict[str, object]:
     """The run that tells of all shorter dialogues: the most rounds, and nobody asked to decide."""
     return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
 

@@ -85,7 +85,7 @@ def _strongest(
     return None
 
 
-def _own(name: str, function: Any) -> TieBreak:
+def _own(name: str, function: object) -> TieBreak:
     """The tie-break that a user's function is. Raises UserError for what is not a function."""
     if isinstance(function, TieBreak):
         return function

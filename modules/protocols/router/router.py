@@ -44,7 +44,7 @@ agree.
 """
 
 
-def _checked_rule(parameter: str, rule: Any) -> Rule:
+def _checked_rule(parameter: str, rule: object) -> Rule:
     """The rule as JSON; None is `DISPUTED`. Raises UserError for one that cannot be followed."""
     if rule is None:
         rule = DISPUTED
