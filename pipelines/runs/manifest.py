@@ -145,10 +145,10 @@ def read_run(folder: Path) -> Manifest:
     """Read the manifest in a run's folder. Raises UserError where it is missing or damaged."""
     manifest = read_object(folder / MANIFEST)
     if manifest is None:
-        raise UserError(
-            f"{folder} holds no run ({MANIFEST} is missing or damaged): name the folder of one, as "
-            "folkmoot runs lists them"
-        )
+        one = "the folder of one, as folkmoot runs lists them"
+        if any(folder.glob(f"runs/*/{MANIFEST}")):  # as in a contest
+            one = f"one of those in {folder / 'runs'}"
+        raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged): name {one}")
     if wrong := misfit(manifest, _run_as_read()):
         raise UserError(
             f"{folder} holds no run ({wrong} in {MANIFEST} is not valid): name another folder, as "

@@ -181,6 +181,8 @@ def test_a_program_that_leaves_at_the_last_test_has_its_reason() -> None:
 
 
 def test_the_course_of_a_contest_is_kept(won: fm.Contest, tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match=r"name one of those in .*runs$"):
+        fm.load_run(won.folder)
     contest = won
     shutil.copytree(contest.folder, tmp_path / "out")
     course = json.loads((tmp_path / "out" / "contest.json").read_text())["result"]["course"]
