@@ -546,7 +546,7 @@ def test_the_list_says_what_there_is() -> None:
 def test_the_commands_of_the_page_run(home, scripted, monkeypatch):
     page = (Path(fm.__file__).parent / "docs" / "reproduce.md").read_text()
     commands = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
-    assert len(commands) == 6
+    assert len(commands) == 5
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     scripted.reply = acting
