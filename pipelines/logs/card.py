@@ -14,8 +14,10 @@ from ..runs.manifest import IMPORT
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     agents = document["agents"]
-    sources = ", ".join(source["name"] for source in document["sources"])
-    card = Card("imported answers", program=counted(len(agents), "agent"), data=sources)
+    first, *others = document["sources"]
+    # A benchmark has many files, whose names would not fit into a table.
+    data = counted(1 + len(others), "file") if others else first["name"]
+    card = Card("imported answers", program=counted(len(agents), "agent"), data=data)
     answers = counted(document["answers"], "answer")
     card.sentences = [f"{answers} to {counted(document['questions'], 'question')}."]
     card.children = [folder / place for place in agents.values()]
