@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
 from ..base.calls import ASKER, ROLLOUTS, asking, metered, record_turn
 from ..base.errors import UserError, did_you_mean
 from ..base.fence import disarm, one_line
-from ..reading.asked import with_choices
+from ..reading.asked import Kind, with_choices
 from ..reading.row import Passage, TurnDetails
 from .fields import fields_of
 from .profile import SAMPLING
@@ -24,11 +24,19 @@ from .transcript import Task, Turn
 MAX_SHOWN_CHARS = 80
 
 
+# What writes requests and reads answers is loaded by the first turn.
 @cache
 def _directly() -> Any:
-    from .direct import predict_directly  # what writes requests is loaded by the first one
+    from .direct import predict_directly
 
     return predict_directly
+
+
+@cache
+def _reader() -> Callable[[str | None, Kind, Mapping[str, str] | None], str | None]:
+    from ..reading.answers import read_vote
+
+    return read_vote
 
 
 class SeatPredict(dspy.Predict):  # type: ignore[misc]
@@ -180,10 +188,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         own outside of any quotation. `examples` are shown as demonstrations as long as the seat has
         none of its own.
         """
-        from ..reading.answers import read_vote  # loaded by the first turn
-
         inputs = self.inputs(task, discussion, evidence, notes)
         predict, name = self.predict, self.name  # DSPy's modules look names up slowly
+        read_vote = _reader()
         if examples and not predict.demos:
             inputs["demos"] = list(examples)
         config = self._config(rollout)

@@ -81,7 +81,8 @@ class Turn:
     `raw` is the answer in the agent's own words where that differs; `evidence` what a tool
     returned: dicts with `title`, `text`, `source`. `step` names a turn that only prepares an
     answer. `examined` is what an evaluator examined: a dict with `agent`, `answer` and
-    `counterfactual`. `outputs` are the fields of the agent's signature.
+    `counterfactual`. `outputs` are the fields of the agent's signature, unless the turn was read
+    from a row.
     """
 
     agent: str

@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from ..base.errors import UserError
@@ -169,6 +169,7 @@ def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
     return len(supporters_of(answers, same_if(kind))) == 1
 
 
+@cache
 def same_if(kind: Kind) -> Key:
     """The key that two answers of a kind share exactly when they are the same."""
     from .answers import answer_key  # what reads answers is loaded by the first ones

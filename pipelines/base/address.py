@@ -45,8 +45,11 @@ def shown_address(url: str) -> str:
     if not colon:
         # The scheme was left out, and the user's name stands there.
         return "…@" + url.rpartition("@")[2] if "@" in url else url
-    # A password may hold an @, a slash or a question mark, which no address has before its server.
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+    if not rest.startswith("/"):  # else it is a file, whose name may hold an @
+        # A password may hold an @, a slash or a question mark, which no address has before its
+        # server.
+        rest = rest.rpartition("@")[2]
+    return f"{scheme}://{rest.partition('?')[0]}"
 
 
 def check_database(file: Path, own: str, whose: str, instead: str) -> None:

@@ -632,3 +632,14 @@ def pairs_text(pairs: Pairs) -> list[str]:
     if isinstance(pairs, Mapping):
         return [f"{key}={json.dumps(value, default=str)}" for key, value in pairs.items()]
     return list(pairs or ())
+
+
+def as_noted(
+    sources: Mapping[str, object], more: Mapping[str, object], own: Mapping[str, object] | None
+) -> dict[str, object]:
+    """What a result notes of how it was asked for: its sources by their names, which questions and
+    programs that are objects do not have, and what else was set; `own` goes before these.
+    """
+    noted = {name: str(held) for name, held in sources.items() if isinstance(held, str | Path)}
+    known = {name: value for name, value in {**noted, **more}.items() if value}
+    return {**known, **(own or {})}

@@ -23,7 +23,7 @@ from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import OPTIMIZERS, PromptOptimizer, optimizer_of
 from ..base.journal import as_json
-from ..base.request import folder_at, pairs_text
+from ..base.request import as_noted, folder_at, pairs_text
 from ..base.wording import counted
 from ..data import questions as data
 from ..data.parts import load_part
@@ -389,12 +389,7 @@ def _settings(
         "split": validation,
         "train_split": train,
     }
-    noted_as = dict[str, object]()
-    for name, source in sources.items():
-        # Questions and programs that are objects have no name.
-        if isinstance(source, str | Path):
-            noted_as[name] = str(source)
-    noted_as |= {
+    more = {
         "limit": request.validation_limit,
         "train_limit": request.train_limit,
         "sets": pairs_text(request.sets or ()),
@@ -402,7 +397,7 @@ def _settings(
         "budget": str(request.budget or ""),
         "loaded_from": data.origin_of(request.validation) or data.origin_of(request.train),
     }
-    return {name: value for name, value in noted_as.items() if value} | dict(request.settings or {})
+    return as_noted(sources, more, request.settings)
 
 
 def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:

@@ -13,7 +13,7 @@ import optuna
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
-from ..base.request import folder_at, pairs_text
+from ..base.request import as_noted, folder_at, pairs_text
 from ..comparison.request import split_items
 from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
@@ -257,11 +257,7 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
 def _settings(request: TuneRequest) -> StudySettings:
     """What the study notes of how it was asked for; of questions and spaces, what names them."""
     sources = {"data": request.train, "validation": request.validation, "space": request.space}
-    noted: dict[str, object] = {"command": "tune"}
-    for name, source in sources.items():
-        if isinstance(source, str | Path):
-            noted[name] = str(source)
-    noted |= {
+    more = {
         "split": request.train_split,
         "limit": request.train_limit,
         **request.named("validation_split", "validation_limit", "kind"),
@@ -270,5 +266,4 @@ def _settings(request: TuneRequest) -> StudySettings:
         "budget": str(request.budget or ""),
         "loaded_from": data.origin_of(request.validation),
     }
-    known = {name: value for name, value in noted.items() if value}
-    return StudySettings.of({**known, **(request.settings or {})})
+    return StudySettings.of(as_noted({"command": "tune", **sources}, more, request.settings))

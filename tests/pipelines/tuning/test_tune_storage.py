@@ -164,3 +164,5 @@ def test_unusable_storages_hide_passwords(tmp_path: Path, url: str, why: str) ->
     assert PASSWORD not in str(problem.value)
     assert "\n" not in str(problem.value)
     assert PASSWORD not in safe_url(url)
+    file = "sqlite:////home/me@work/study.db"  # whose name is no user's
+    assert safe_url(f"{file}?mode=ro") == file
