@@ -11,11 +11,11 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
-from typing import Any
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
-
-import aiohttp
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.connections import AnswerTooLargeError, LoopSessions, read_body
@@ -40,6 +40,16 @@ from .endpoint import (
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble
+
+if TYPE_CHECKING:
+    import aiohttp
+
+# aiohttp reads the certificates of all authorities twice when it is imported (0.1 s), without
+# Python's lock: whoever makes an LM goes on meanwhile. A fork waits for it, since the import would
+# never end in the child.
+_loading = Thread(target=import_module, args=("aiohttp",))
+_loading.start()
+os.register_at_fork(before=_loading.join)
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -203,6 +213,8 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
+        import aiohttp
+
         url = f"{self.name}/{path}{self._query}"
         answer: aiohttp.ClientResponse | None = None
         try:
@@ -346,6 +358,8 @@ def _trusting(authorities: str) -> ssl.SSLContext:
 
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:
+    import aiohttp
+
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
     trusted: ssl.SSLContext | bool = True
     if secure and authorities:
