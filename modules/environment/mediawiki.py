@@ -163,7 +163,9 @@ class MediaWiki:
         except (ValueError, RecursionError):
             raise _PassingError("answered with something that is not JSON") from None
         if not isinstance(content, dict):
-            raise CallError(f"{self.name} answered with JSON that is not MediaWiki's")
+            raise CallError(
+                f"{self.name} answered with JSON that is not MediaWiki's: check host and path"
+            )
         error = content.get("error")
         if error is None:
             return content

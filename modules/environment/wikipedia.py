@@ -245,7 +245,9 @@ class WikipediaEnvironment(Environment):
         return pages
 
     def _strange(self) -> CallError:
-        return CallError(f"{self._client.name} answered with JSON that is not MediaWiki's")
+        return CallError(
+            f"{self._client.name} answered with JSON that is not MediaWiki's: check host and path"
+        )
 
 
 def article_title(title: str) -> str | None:

@@ -157,7 +157,10 @@ def learned_in(program: Saveable) -> dict[str, Any]:
         if not isinstance(part, dspy.Predict):
             # Not asked for its class, which would bring PyTorch along.
             if not hasattr(part, "identity"):
-                raise UserError(f"{name} is a {type(part).__name__}, which no saved program holds")
+                raise UserError(
+                    f"{name} is a {type(part).__name__}, which cannot be saved: give it methods "
+                    "identity, save and load, or keep the program as code"
+                )
             states[name] = part
     return states
 
@@ -207,11 +210,13 @@ def state_of(program: Saveable) -> SavedProgram:
     for name, predictor in predictors_of(program).items():
         if predictor.fields:
             raise UserError(
-                f"the predictor {name} has decision fields, which no saved program holds"
+                f"the predictor {name} has decision fields, which cannot be saved: keep the "
+                "program as code"
             )
         if getattr(predictor, "adapter", None) is not None:
             raise UserError(
-                f"the agent of {name} has an adapter of its own, which no saved program holds"
+                f"the agent of {name} has an adapter of its own, which cannot be saved: set it "
+                "to None, and set the adapter again after loading"
             )
         signature = predictor.signature
         texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)

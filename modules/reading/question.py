@@ -283,7 +283,9 @@ def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, s
     for part in TASK_FILES:
         files = store.get(part) or {}
         if not isinstance(files, Mapping) or not are_all(files.values(), str):
-            raise UserError(f"{name} has {part} that are not an object of paths and texts")
+            raise UserError(
+                f"{name} has {part} that are not an object of paths and texts; correct them"
+            )
         for path in files:
             check_inside(path, f"{name}, {part}")
         checked[part] = dict(files)

@@ -133,7 +133,7 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
 
 
 def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:
-    """The sentence about improving: the gain on unseen questions, the bill, and when that pays off."""
+    """About improving, a sentence: the gain on unseen questions, the bill, and when it pays off."""
     prices = {run.name: run for run in comparison.runs}
     gains = []
     for name, of in improved.made_of.items():

@@ -1,4 +1,4 @@
-"""A lane: the evaluation of one program within a contest, which asks it a few questions at a time."""
+"""A lane: the evaluation of one program in a contest, which asks it a few questions at a time."""
 
 from __future__ import annotations
 

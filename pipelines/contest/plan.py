@@ -120,7 +120,7 @@ class ContestPlan(PlanOfSteps):
 
     @cached_property
     def so_far(self) -> str:
-        """A clause on what a task cost in an earlier attempt; empty for other kinds of questions."""
+        """A clause on what a task cost in an earlier attempt; empty for other kinds."""
         bills: dict[str, list[Usage]] = defaultdict(list)
         if self.out is not None and self.race[0].kind == "task":
             for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
@@ -437,7 +437,7 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
-    """The questions, the name of their source, and remarks on what was guessed when reading them."""
+    """The questions, the name of their source, and remarks on what was guessed."""
     # Reading them logs what is guessed; it is caught here, so that the plan can show it.
     notes: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("folkmoot")

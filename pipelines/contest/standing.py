@@ -81,7 +81,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
-    """The standings of free entrants, compared with the reference's answers (in the lane `asked`)."""
+    """The standings of free entrants, compared with the reference (the lane `asked`)."""
     reference = next(place for place in race_places if place.reference)
     table = []
     for entrant in free:

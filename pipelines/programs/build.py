@@ -156,7 +156,10 @@ def _environment_maker(name: str, maker: object) -> MakeEnvironment:
                 f"the environment {name} cannot be made ({problem}): correct {name}:…"
             ) from None
         if not isinstance(environment, Environment):
-            raise UserError(f"{name} made a {type(environment).__name__}, not an environment")
+            raise UserError(
+                f"{name} made a {type(environment).__name__}, which is no environment: have it "
+                "return one"
+            )
         return environment
 
     return make

@@ -155,7 +155,7 @@ def question_in(body: object) -> Question:
     # A program of the user's own may take any field, but not one that is misspelt.
     for name in body.keys() - INPUTS:
         if meant := did_you_mean(name, INPUTS):
-            raise UserError(f"a question has no {name!r}{meant}")
+            raise UserError(f"a question has no {name!r}{meant}: correct or drop it")
     question = from_row({**body, "id": str(body.get("id") or NAMELESS)}, "")
     check_contexts([question])
     return question

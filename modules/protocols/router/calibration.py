@@ -307,7 +307,9 @@ def _check(
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
     for question in questions:
         if question.answer is None:
-            raise UserError(f"the question {question.id} has no gold answer to calibrate on")
+            raise UserError(
+                f"the question {question.id} has no gold answer: calibrate on labelled questions"
+            )
     if len({question.id for question in questions}) < len(questions):
         raise UserError("two of the questions to calibrate on have the same id: give each once")
     if (needs := fewest_kept(max_error, confidence_each)) > len(questions):
