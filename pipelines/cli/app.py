@@ -26,7 +26,7 @@ from ..tuning.request import TuneRequest
 from . import options as of
 from .command import ATTACHED, Command, command_options
 from .config import apply_defaults, default_lines, defaults
-from .guard import BAD_INPUT, guarded, heed_interrupts, leave_quietly, say, say_warnings
+from .guard import BAD_INPUT, guarded, handle_interrupts, leave_quietly, say, say_warnings
 from .help import write_help
 from .stdin import take_piped
 
@@ -346,7 +346,7 @@ app.add_typer(_data, rich_help_panel=MORE)
 
 
 def run() -> None:
-    heed_interrupts()
+    handle_interrupts()
     say_warnings()
     try:
         app()
