@@ -78,7 +78,7 @@ class Comparison(Sequence[Pair]):
         candidates = self.judged or self.against
         if len(candidates) == 1:
             return candidates[0]
-        # One sentence is about several that are all worse, and names none of them.
+        # If several are all worse, the headline is about all of them.
         if self.verdict.outcome == WORSE:
             return None
         return next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
@@ -175,7 +175,7 @@ class Comparison(Sequence[Pair]):
         return "\n".join([*self.table(), "", *self._text()])
 
     def _repr_html_(self) -> str:
-        # Names come from folders that somebody else may have written: they are text, not markup.
+        # Escaped, since names come from folders that a stranger may have written.
         lines = [f"<p>{escape(clean(line))}</p>" for line in self._text()]
         table = escape("\n".join(map(clean, self.table())))
         return f"<div><pre>{table}</pre>{''.join(lines)}</div>"
