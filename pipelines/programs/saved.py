@@ -396,7 +396,7 @@ class _Builder:
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
             raise UserError(
-                f"{self.where} has the environment {text[:80]!r}, which no file may name: give "
+                f"{self.where} has the environment {text[:80]!r}, which files may not open: give "
                 "environment=…"
             )
         elsewhere = "environment=…, or --set environment=…"
