@@ -26,8 +26,8 @@ from .corpus_index import (
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    `index_dir` is the folder that keeps the index of a file; building it takes minutes for a large
-    file. Of documents with one title the first is kept.
+    `index_dir` keeps the index of a file; building that of a large one takes minutes. Of documents
+    with one title the first is kept.
 
     Raises UserError, naming file and line or the document's number, for a wrong document.
     """
@@ -102,8 +102,7 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """Return the page with this title, in any case, or with one that differs by a parenthetical
-        at the end.
+        """Return the page with this title, in any case, or but for a parenthetical at its end.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
@@ -114,9 +113,7 @@ class CorpusEnvironment(Environment):
         return Page(document.title, document.text, f"{self.source}:{document.id}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """Return titles that are `query` plus a parenthetical, then the titles of the documents
-        that fit it best.
-        """
+        """Return titles that are `query` plus a parenthetical, then those that fit it best."""
         best = await to_thread(self._index.best, query, n)  # slow with millions of documents
         named = [document.title for document in self._based(title_key(query))]
         return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]

@@ -30,8 +30,8 @@ class About(TypedDict):
 
 
 class RecordingEnvironment(Environment):
-    """Asks `environment`, and records its answers in the JSONL file at `path`; a request that is
-    recorded there is answered from it. Several processes may add to one record.
+    """Asks `environment`, and records its answers in the JSONL file at `path`; recorded requests
+    are answered from it. Several processes may add to one record.
 
     Raises UserError when the file is the record of another environment, or cannot be written.
     """

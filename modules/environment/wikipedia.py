@@ -63,7 +63,7 @@ class WikipediaEnvironment(Environment):
         path: the path of its API.
         private_hosts: hosts that may be at a private address.
         cache_dir: the folder that keeps every answer.
-        user_agent: the header that tells a public wiki who asks.
+        user_agent: who asks, for public wikis.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
     never can.

@@ -92,7 +92,7 @@ class Ensemble(
         tie_break: which of the answers with the top score wins: `first` (the earliest member's),
             `weight` (the heaviest single member's), `strongest:MEMBER` or `random`. None is `first`
             for `majority`, else `weight`.
-        seed: the seed of draws, together with the question's id.
+        seed: settles draws, together with the question's id.
         lms: LMs by member; members of the same name are `name.0`, `name.1`, ….
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
         prompt_layout: as elsewhere; None leaves that of each member.

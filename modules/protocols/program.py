@@ -183,7 +183,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             return await self.acall(**given)
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        """Answer a question; every protocol writes this, and returns `prediction_of(…)`."""
+        # Each protocol answers a question here, and returns `prediction_of(…)`.
         raise NotImplementedError
 
     def describe(self) -> Described:

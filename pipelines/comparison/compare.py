@@ -46,7 +46,9 @@ NO_CLUSTERS = "none"
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The checked runs by name, the reference first, and a baseline to be run before comparing."""
+    """The checked runs by name, the reference first, and the baseline to run before they are
+    compared, if any.
+    """
 
     request: CompareRequest
     runs: Mapping[str, Evaluation | None]
@@ -105,8 +107,8 @@ compare.__signature__ = signature(_compare).replace(  # type: ignore[attr-define
 
 
 def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> ComparisonPlan:
-    """Open and check the runs without calling an LM; returns the plan. With `keyless`, no key is
-    needed, since only the plan is wanted.
+    """Open and check the runs without calling an LM; returns the plan. With `keyless`, LMs are made
+    without keys, for a plan that is only shown.
     """
     for name in ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS):
         if request.asked(name) and not request.match_budget:
@@ -199,7 +201,9 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
 def _shared(
     runs: Sequence[Evaluation], names: Sequence[str], request: Tested
 ) -> tuple[list[str], list[RunAnswers], Test]:
-    """The ids of the questions that all runs share, each run's answers to them, and the test."""
+    """Return the ids of the questions that all runs share, each run's answers to them, and the
+    test.
+    """
     field = request.cluster or _declared(runs[0])
     by_id = [answered_in(run, field, votes=request.panel > 1) for run in runs]
     asked = []
@@ -324,7 +328,7 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
 
 
 def _place(wanted: str | None, names: Sequence[str], folders: Sequence[Any], default: int) -> int:
-    """The place of the run with this name, folder or number (from 1 up)."""
+    """Return the index of the run with this name, folder or number (from 1 up)."""
     if not wanted:
         return default
     if wanted in names:
@@ -412,7 +416,7 @@ def compared_alone(name: str, run: Evaluation) -> Compared:
 
 
 def _notes(sides: Sequence[Side], shared: int) -> list[str]:
-    """Sentences about what the figures leave out."""
+    """Return sentences about what the figures leave out."""
     notes = []
     if left_out := [side.figures for side in sides if side.figures.left_out]:
         notes.append(say("left_out", shared, left_out))
@@ -433,7 +437,7 @@ def _notes(sides: Sequence[Side], shared: int) -> list[str]:
 def _pairs(
     ids: Sequence[str], sides: Sequence[Side], test: Test, prices: QuestionPrices
 ) -> list[Pair]:
-    """Every pair, tested and corrected."""
+    """Return every pair of runs, with its test and corrected p."""
     # `combinations` begins with the pairs of the first run, the reference, which is `b`.
     both = [(a, b) for b, a in combinations(sides, 2)]
     tested = [test.pair(ids, (a.name, b.name), a.answers, b.answers) for a, b in both]

@@ -67,12 +67,12 @@ class Comparison(Sequence[Pair]):
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """The cheapest program that nothing is shown to beat."""
+        """The cheapest program that no other is shown to beat."""
         return self.verdict.recommendation
 
     @property
     def lead(self) -> Pair | None:
-        """The pair that the headline is about; None where several runs are all worse, or none has a
+        """The pair that the headline is about; None if several runs are all worse, or none has a
         verdict.
         """
         candidates = self.judged or self.against

@@ -222,7 +222,7 @@ class Command(Metered):
     Args:
         command: such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take.
-        pass_env: environment variables that it gets in addition to `PASSED`.
+        pass_env: environment variables that it gets besides `PASSED`.
         cwd: the folder that it is started in; by default the current one.
 
     Raises UserError for a command that is empty or cannot be started.

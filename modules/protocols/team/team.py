@@ -89,7 +89,7 @@ class SupervisedTeam(
         limits: whether long thoughts, observations and traces are cut, unlike the paper's.
         tie_break: if the supervisor could not be read twice and most workers share no answer:
             `first`, `strongest:WORKER` or `random`.
-        seed: the seed of draws, together with the question's id.
+        seed: settles draws, together with the question's id.
         lms: LMs by worker, or of `supervisor`.
         sampling: LM settings of all agents; temperature 0 unless given.
         prompt_layout: where instructions stand: `role_last` (the default), after what all agents
