@@ -1,1 +1,1 @@
-"""One agent: its prompt, the request to its LM, and the reading of its reply."""
+"""One agent: its prompt, the request to its LM, and the parsing of its reply."""

@@ -1,4 +1,6 @@
-"""Turns a signature into a request to an LM, and the reply into fields, by the LM's profile."""
+"""folkmoot's DSPy adapter: writes the request for a signature as the LM's profile says, and parses
+the reply into the signature's fields.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,17 @@ from .reply import parse_reply
 
 
 def settings_of(lm: Any) -> dict[str, object]:
-    """The settings of an LM that are set; none is an address, header or key."""
+    """The settings of an LM that are not None, without addresses, headers and keys."""
     settings = {**lm.kwargs, **getattr(lm, "passed", {})}
     return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
 
 
 class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
-    """The DSPy adapter of every folkmoot program; what it writes depends on `lm.profile` alone.
+    """The DSPy adapter of every folkmoot program: the LM's `profile` decides the form of a request.
 
-    An LM without a profile (a plain `dspy.LM`, a `DummyLM`) is asked with the default one, through
-    DSPy. `wording` says where in a chat request the instructions stand.
+    An LM without a profile, which `fm.lm` did not make (a plain `dspy.LM`, a `DummyLM`), is asked
+    through DSPy with the default profile. `wording` says where in a chat request the instructions
+    stand.
     """
 
     def __init__(self, wording: Wording = DEFAULT_WORDING) -> None:
@@ -84,13 +87,14 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 
 
 def profile_of(lm: object) -> Profile | None:
+    """The profile of an LM that `fm.lm` made; None for any other."""
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
 
 
 def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether nothing observes a call, but perhaps its history: no callbacks (tracing), usage
-    tracker or stream.
+    """Whether an LM can be asked without DSPy, because nothing of DSPy's but its history would see
+    the call: no callback (such as tracing), usage tracker or stream.
     """
     watched = settings["callbacks"] or settings["usage_tracker"] or settings["send_stream"]
     return getattr(lm, "direct", None) is not None and not (lm.callbacks or watched)
@@ -98,8 +102,8 @@ def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class Written:
-    """A request as text: the system prompt, the other messages as (role, text), the sampling, and
-    in `extra` what is for folkmoot's engine, and is not sent.
+    """A request as text: the system prompt, the other messages as (role, text), and the sampling.
+    `extra` is for folkmoot's engine alone and is not sent.
     """
 
     system: str | None
@@ -108,17 +112,17 @@ class Written:
     extra: Mapping[str, Any]
 
     def checked(self) -> tuple[Config, Mapping[str, Any]]:
-        """The sampling as DSPy checks and rounds it, and as the fields of a request, which are kept
-        and not to be changed.
+        """The sampling as DSPy's Config, which checks and rounds it, and as the fields of a
+        request. Both are cached: do not change them.
         """
         sampling = self.sampling
         if isinstance(sampling.get("stop"), list):
-            # A list cannot be part of a key.
+            # The cache needs hashable values.
             sampling = {**sampling, "stop": tuple(sampling["stop"])}
         return _checked(tuple(sampling.items()))
 
     def request(self, model: str) -> Request:
-        """The request as DSPy's own."""
+        """The request as an object of DSPy's."""
         return Request(
             model=model,
             system=self.system,
@@ -134,7 +138,7 @@ def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[
 
 
 def sampling_of(config: Config) -> dict[str, Any]:
-    """The sampling as fields of a request in OpenAI's form."""
+    """The sampling as the fields of an OpenAI-style request."""
     sampling = without_none({name: getattr(config, name) for name in SAMPLING})
     stops = sampling.pop("stop", None)
     if stops:
@@ -144,7 +148,7 @@ def sampling_of(config: Config) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Asked:
-    """The request of a seat to an LM with a profile, before it is written in that LM's layout."""
+    """What an agent asks an LM with a profile: from it, the request is written."""
 
     lm: Any
     lm_kwargs: Mapping[str, object]
@@ -154,8 +158,9 @@ class Asked:
     wording: Wording
 
     async def directly(self) -> dict[str, object]:
-        """The fields of the reply of an LM made by `lm`. DSPy's own method passes every call
-        through two threads, which takes 0.5 ms.
+        """Ask the LM without DSPy in between; returns the fields of its reply.
+
+        DSPy's own method passes every call through two threads, which takes 0.5 ms.
         """
         if dspy.settings.disable_history:
             return self.read(await self.lm.direct.ask(self.written()))
@@ -169,7 +174,7 @@ class Asked:
         lm, profile = self.lm, self.lm.profile
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)
-        # Only what this LM takes: endpoints refuse a request with a setting that they do not know.
+        # Only what this LM accepts: endpoints refuse a request with a setting they do not know.
         sampling = {name: settings[name] for name in takes if settings.get(name) is not None}
         extra = dict(reply_form(self.signature, self.inputs, profile))
         if settings.get("rollout_id") is not None:
@@ -187,14 +192,13 @@ class Asked:
         return {} if rollout is None else {"rollout_id": rollout}
 
     def read(self, text: str | None) -> dict[str, Any]:
-        """The fields of the reply. An option's text means this option, even if it is another's
-        label.
+        """The fields of a reply. An LM that answers with an option's text gets that option's
+        label as its answer.
         """
         profile = self.lm.profile
         fields = parse_reply(self.signature, text or "", profile, self.inputs.get("kind"))
         if "answer" in fields and profile.answer_form == "text":
-            # An option called "B" may be the text of A: an LM that was asked for texts means the
-            # text.
+            # Before any reading of labels: where option A has the text "B", this LM means A.
             for label, option in (self.inputs.get("choices") or {}).items():
                 if fields["answer"].strip() == option.strip():
                     return {**fields, "answer": label}

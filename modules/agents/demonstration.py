@@ -1,4 +1,4 @@
-"""The worked demonstration of one-shot prompting: one question, solved as every seat would."""
+"""The worked demonstration of one-shot prompting: one question with a reply for every agent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..base.yaml_file import read_yaml
 from ..reading.question import INPUTS, from_row
 
 Demonstration: TypeAlias = str | Path | Mapping[str, object] | None
-"""The name of a built-in worked question, the path of a YAML or JSON file with one, or what such a
-file holds.
+"""The name of a built-in worked question, the path of a YAML or JSON file with one, or the content
+of such a file.
 """
 
 
@@ -40,7 +40,7 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
 
 
 def held(demonstration: Demonstration) -> str | dict[str, object] | None:
-    """A demonstration as it is saved with a program: its name, or all that its file says."""
+    """A demonstration as it is saved with a program: its built-in name, or its whole content."""
     if demonstration is None or (
         isinstance(demonstration, str) and demonstration in worked_examples()
     ):
@@ -49,9 +49,8 @@ def held(demonstration: Demonstration) -> str | dict[str, object] | None:
 
 
 def _checked(where: str, content: Mapping[str, object]) -> Worked:
-    """The worked question that a file holds: a labelled question as in any data, and its working.
-
-    Raises UserError.
+    """The worked question in the content of a file: a question with its answer, as in any data, and
+    what replies say of it. Raises UserError.
     """
     question = from_row({"id": "demonstration", **content}, where)
     of_question = {name: question[name] for name in (*INPUTS, "answer")}
@@ -65,10 +64,10 @@ def _checked(where: str, content: Mapping[str, object]) -> Worked:
 
 
 def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
-    """The worked question as a DSPy demo of a seat with this signature.
+    """The worked question as a DSPy demo for an agent with this signature.
 
-    `more` are notes and outputs that are this seat's own. Raises UserError when nothing is written
-    for one of its outputs.
+    `more` are notes and output fields for this agent alone. Raises UserError if an output field of
+    the signature has no text.
     """
     fields = {**worked.fields, "answer": worked.answer, **more}
     missing = [name for name in signature.output_fields if name not in fields]

@@ -1,8 +1,8 @@
-"""Asks a seat's LM by the same request without DSPy in between, where nothing observes the call.
+"""Asks an agent's LM the same request as DSPy would, but without DSPy in between, which is faster.
 
-Around every call DSPy keeps histories, traces and usage, tells callbacks, and resolves types of its
-own. Where none of that is switched on or needed, it leaves nothing behind and takes as much CPU as
-the request (0.2 to 0.4 ms).
+Around every call, DSPy keeps histories, traces and usage, calls callbacks, and converts types of
+its own. Where all of that is switched off or not needed, it has no effect, and costs as much CPU
+time as the request itself (0.2 to 0.4 ms).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _CONFIG = frozenset((*SAMPLING, "rollout_id"))
 async def predict_directly(
     predict: dspy.Predict, arguments: Mapping[str, Any]
 ) -> dspy.Prediction | None:
-    """The prediction of `predict.acall(**arguments)`; None, without a call, where DSPy has to
-    make it.
+    """The prediction of `predict.acall(**arguments)`; None, without a call, if DSPy has to make
+    it.
     """
     settings = dspy.settings.config
     lm = predict.lm or settings["lm"]
@@ -43,7 +43,7 @@ async def predict_directly(
 
 
 def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, object]) -> bool:
-    # Whatever would see a call, or read a reply otherwise than we do, is left to DSPy.
+    """Whether nothing would see the call, nor read its reply differently from our adapter."""
     return (
         type(settings["adapter"]) is ProfileAdapter
         and profile_of(lm) is not None

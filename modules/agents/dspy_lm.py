@@ -1,7 +1,7 @@
-"""Asks an LM that folkmoot did not make, through DSPy.
+"""Asks an LM through DSPy: one that `fm.lm` did not make, or one whose calls DSPy's history keeps.
 
-DSPy asks by a `Request`, the only way from 3.5 on. Up to 3.4 it also knows messages as
-dictionaries, which LMs that subclass `BaseLM` need, and settings that only LiteLLM takes.
+DSPy 3.5 and later ask an LM by a `Request`. Up to 3.4 there are also messages as dictionaries,
+which users' own subclasses of `BaseLM` need, and settings that only LiteLLM accepts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CONNECTION = ADDRESSES | frozenset(
         *("extra_query", "custom_llm_provider"),
     )
 )
-"""Settings of an LM by which DSPy reaches it; they are no part of a request."""
+"""Settings of an LM that tell DSPy how to reach it; they are not part of a request."""
 
 ASKED_BY_CALL = frozenset(("n", "num_generations", "rollout_id", "cache"))
-"""Settings by which DSPy asks several times, or reads its cache."""
+"""Settings that make DSPy ask several times, or look into its cache."""
 
 
 def can_be_awaited(lm: object) -> bool:
@@ -38,7 +38,9 @@ def can_be_awaited(lm: object) -> bool:
 def arguments_of(
     lm: Any, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
 ) -> tuple[list[Request], dict[str, Any]]:
-    """The arguments of a call of an LM that ask for one reply to these messages (role, text)."""
+    """The arguments, by position and by name, for calling an LM so that it replies once to these
+    messages (role, text).
+    """
     chat = [{"role": role, "content": text} for role, text in messages]
     request = _request(lm, chat, {**lm.kwargs, **settings})
     if request is None:
@@ -48,7 +50,7 @@ def arguments_of(
 
 
 def texts_of(request: Request) -> list[tuple[str, str]]:
-    """Role and text of each message; the parts of a message are joined."""
+    """The messages of a request as (role, text), the system prompt first."""
     system = request.system or ""
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") for part in system)
@@ -57,7 +59,7 @@ def texts_of(request: Request) -> list[tuple[str, str]]:
 
 
 def reply_text(outputs: Any) -> str:
-    """The text of the first reply, as DSPy hands it on."""
+    """The text of the first reply in what DSPy's LMs return."""
     first = outputs
     if isinstance(outputs, list) and outputs:
         first = outputs[0]
@@ -69,9 +71,7 @@ def reply_text(outputs: Any) -> str:
 
 
 async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]) -> str:
-    """The text of the reply of an LM made by `fm.lm`, which DSPy keeps in its histories as that of
-    any call.
-    """
+    """The text of the reply of an LM made by `fm.lm`; the call is kept in DSPy's histories."""
     from dspy.clients.execution import CallResult, PreparedCall, finalize
 
     response = await lm.direct.complete(request)
@@ -92,7 +92,7 @@ async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]
 def _request(
     lm: Any, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
 ) -> Request | None:
-    """None where only messages will do, up to DSPy 3.4."""
+    """The request for a chat; None if this LM needs messages as dictionaries (up to DSPy 3.4)."""
     # An LM of the user's own, up to DSPy 3.4: its `forward` takes messages.
     if not isinstance(lm, dspy.LM) and hasattr(dspy.BaseLM, "forward"):
         return None

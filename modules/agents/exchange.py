@@ -1,4 +1,4 @@
-"""First and further answers of a team's agents, for controlled comparisons."""
+"""How a protocol lets its agents answer again, for controlled comparisons of what talking adds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from .seat import Seat
 from .transcript import Task, Turn
 
 Hear = Callable[[str, Sequence[Turn]], Sequence[Turn]]
-"""A function that chooses which turns the agent of this name is shown; in the team's own dialogue,
-all.
-"""
+"""(agent's name, turns so far) → the turns that this agent is shown."""
 
 
 def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -30,8 +28,8 @@ class Exchange:
             each other.
         first: `(task)` asks every member for a fresh answer; None where the recorded first answers
             were blind.
-        turns: agents with the fewest and the most turns that `again` takes.
-        stances: whether peers read each other's answers.
+        turns: each agent that `again` asks, with the fewest and the most turns that it takes.
+        stances: whether members read each other's answers.
     """
 
     members: Sequence[str]

@@ -1,7 +1,7 @@
-"""The fields of a signature, read once per class, since DSPy computes them at every access.
+"""The fields of a signature, cached per class, because DSPy computes them at every access.
 
-Signature classes are only ever replaced, with one exception: an optimizer may give one other
-instructions, and those are not kept here.
+That is safe because classes are replaced and not changed, except for their instructions, which some
+optimizers change in place and which are not cached here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Fields:
     """The fields of a signature.
 
     `inputs` and `outputs` are their names in order; `defaults` holds the values of input fields
-    that have one; `options` the values that an output field is limited to; `named` are the outputs'
-    names in a request; `plain` says whether all outputs are text or options, so that no type of
-    DSPy's own needs to be decoded.
+    that have one; `options` the values that an output field is limited to (a `Literal`). `named`
+    lists the outputs with their descriptions, as a request does. `plain` says whether all outputs
+    are text or options, so that DSPy's parser of types is not needed.
     """
 
     inputs: tuple[str, ...]
@@ -33,16 +33,17 @@ class Fields:
 
 @lru_cache(maxsize=256)
 def fields_of(signature: Any) -> Fields:
+    """The fields of a signature class."""
     inputs, outputs = signature.input_fields, signature.output_fields
     named, options, plain = [], {}, True
     for name, info in outputs.items():
         described = (info.json_schema_extra or {}).get("desc", "")
-        # DSPy describes a field by `${its name}` where nobody else has.
+        # `${name of the field}` is DSPy's description of a field that has none.
         hint = "" if name == "answer" or described.startswith("${") else f" ({described})"
         named.append(f'"{name}"{hint}')
         if get_origin(info.annotation) is Literal:
             options[name] = tuple(str(option) for option in get_args(info.annotation))
-        # Such as a list: only DSPy's own parser turns text into it.
+        # Another type, such as a list, is parsed by DSPy alone.
         elif info.annotation is not str:
             plain = False
     return Fields(

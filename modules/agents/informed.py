@@ -1,4 +1,4 @@
-"""Seats that look things up: passages from an environment, for queries that they write."""
+"""Agents that look things up: passages from an environment, found by queries that they write."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ MAX_QUERY_CHARS = 300
 
 
 class InformedSeat(Seat):
-    """A seat that looks things up each time before it speaks.
+    """An agent that looks things up each time before it speaks.
 
-    Args: name, signature, sampling: as of any seat. environment: where it looks; without one it
-        speaks from memory, and is told that nothing was found.
-        retrieval: `queries`, which it writes itself in the seat `NAME.query`, or `question`, which
-            is looked up as it is.
-        max_queries: how many queries at most.
+    Args:
+        name, signature, sampling: as of any agent (`Seat`).
+        environment: where it searches; without one its prompt says that nothing was found.
+        retrieval: `queries` to search for queries that it writes, as a second agent `NAME.query`;
+            `question` to search for the question.
+        max_queries: the most queries that it writes.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class InformedSeat(Seat):
             self.query = Seat(f"{name}.query", querying, sampling=sampling)
 
     async def ask(self, task: Task, **how: Any) -> Turn:
-        """A turn in view of what was looked up. `details` has its `queries`; where these find
-        nothing, the question is looked up, with `fallback` set to `question`.
+        """As `Seat.ask`, with passages that were looked up first. The turn's `details` have its
+        `queries`, and `fallback="question"` if they found nothing and the question was searched.
         """
         if self.query is None:
             return await super().ask(
@@ -65,8 +66,7 @@ class InformedSeat(Seat):
                 task, discussion=how.get("discussion", ()), rollout=how.get("rollout")
             )
             parts = parts_of(asked.queries, self.max_queries)
-            # A query may go out to a server: one line, and no more of the LM's text than a search
-            # needs.
+            # A query may be sent to a server, so it gets no more of an LM's text than it needs.
             queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts]
             if not queries:
                 forget(asked)

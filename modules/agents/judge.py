@@ -23,9 +23,9 @@ _SAMPLING = ("temperature", "top_p", "seed")
 
 
 class JudgeMetric(Metric):
-    """An LM grades each answer as right or wrong. Its prompt is `signatures.judging`; a question's
-    own rubric is in `meta.rubric`. Answer, reference and rubric are quoted in fences, as what
-    agents say is.
+    """An LM grades each answer as right or wrong, by the prompt in `signatures.judging`. A question
+    may have its own rubric in `meta.rubric`. Answer, reference and rubric are quoted in fences, as
+    the words of agents are.
 
     Args:
         lm: the LM that grades; its calls are billed as the metric's.
@@ -52,7 +52,7 @@ class JudgeMetric(Metric):
         reference = {"title": REFERENCE, "text": gold_text(question.gold)}
         rules = [{"title": RUBRIC, "text": str(rubric)}] if rubric else []
         notes = [reference, *rules, {"title": GIVEN, "text": str(prediction.answer)}]
-        # A prompt would cut a longer text, and the verdict would be on half an answer.
+        # A prompt cuts longer texts, and a verdict on half an answer would be wrong.
         if any(len(note["text"]) > MAX_NOTE_CHARS for note in notes):
             raise MetricError(
                 f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: "

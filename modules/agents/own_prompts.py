@@ -1,4 +1,4 @@
-"""Instructions of the user's own: from a file or a mapping, and which agent each is meant for."""
+"""The user's own instructions for agents: read from a file or a mapping, and matched to agents."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def prompts_given(prompts: object) -> dict[str, str]:
-    """Seat → instructions, from a mapping or the path of a YAML file. Raises UserError for anything
-    else.
+    """Agent → instructions, from a mapping or the path of a YAML file. Raises UserError for
+    anything else.
     """
     where = "prompts"
     if isinstance(prompts, str | Path):
@@ -38,8 +38,8 @@ def prompts_given(prompts: object) -> dict[str, str]:
 
 
 def meant_for(seat: str, names: Iterable[str]) -> str | None:
-    """The most specific of the names that mean a seat: its own, the one without numbers
-    (`agent.cot` for `agent.0.cot`), or its last parts (`cot`); None if there is none.
+    """The most specific of the names that mean an agent: its full name (`agent.0.cot`), that
+    without numbers (`agent.cot`), or its last parts (`cot`); None if none of them means it.
     """
     plain = _NUMBER.sub("", seat)
     fitting = [name for name in names if name in (seat, plain) or plain.endswith(f".{name}")]

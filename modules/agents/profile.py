@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True)
 class Profile:
-    """Settings of one LM, attached to it as `lm.profile`.
+    """How one LM is asked, attached to it as `lm.profile`.
 
     `layout`: `chat` sends messages with instructions and asks for a JSON object; `plain` sends bare
-    text (`Question: … Answer:`) for untuned base models. `answer_form`: a choice is answered by its
-    `label` or by the `text` of the option. `list_options`: whether the prompt shows options.
-    `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` lets the endpoint
-    bound every output field; `none` does neither.
+    text (`Question: … Answer:`), for base models without instruction tuning. `answer_form`: a
+    choice is answered by its `label` or by the `text` of the option. `list_options`: whether the
+    prompt lists the options. `constrain`: `schema` sends a JSON schema as `response_format`;
+    `grammar` lets the endpoint constrain the decoding of every output field; `none` does neither.
     """
 
     layout: Literal["chat", "plain"] = "chat"
@@ -39,10 +39,10 @@ SETTINGS = (*SAMPLING, *PASSED)
 
 
 class Wording(NamedTuple):
-    """The place and form of a seat's instructions in a chat request.
+    """Where and how an agent's instructions stand in a chat request.
 
-    `role_first`: in the system message, as in the papers; else after the material that all seats
-    share, so that their requests have a common prefix. `verbatim`: with the instructions' own line
+    `role_first`: in the system message, as in the papers; else after the material that all agents
+    share, so that their requests have a common prefix. `verbatim`: the instructions keep their line
     breaks.
     """
 

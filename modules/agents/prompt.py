@@ -1,8 +1,8 @@
-"""Writes a request for a signature in the layout of a profile, and says what the reply may contain.
+"""Writes the prompt for a signature in the layout of a profile, and says what a reply may contain.
 
-The order is built for prefix caching: material that all seats share (question, options, passages,
-discussion) comes first, and the instructions of this seat come last, unless a wording puts them
-first.
+The order suits the prefix caches of providers: what all agents are shown (question, options,
+passages, discussion) comes first, and the instructions of this agent come last, unless a `Wording`
+puts them first.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 
 
 def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """What a reply to these inputs may contain: `fields` are the output fields in order, each with
-    a `type` (text, option, boolean, number, span, action) and, where the field is a choice, its
-    `options`, for grammars; `schema` is their JSON schema. It is kept, and not to be changed.
+    """What a reply to these inputs may contain, for endpoints that constrain decoding.
+
+    `fields` are the output fields in order, each with a `type` (text, option, boolean, number,
+    span, action) and, if the type is option, its `options`; `schema` is their JSON schema. The
+    result is cached: do not change it.
     """
     options: Iterable[str] = inputs.get("choices") or ()
     if options and profile.answer_form == "text":
@@ -42,7 +44,7 @@ def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -
     return _reply_form(signature, tuple(options), _kind_asked(inputs))
 
 
-# Most questions of a file have the same labels.
+# Cached, since most questions of a file have the same labels.
 @lru_cache(maxsize=256)
 def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[str, Any]:
     fields: list[dict[str, Any]] = []
@@ -62,7 +64,7 @@ def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[
 
 
 def _kind_asked(inputs: Mapping[str, Any]) -> str:
-    """The kind of a question; `span` for a choice without options to choose from."""
+    """The kind of a question; `span` where none is given, and for a choice without options."""
     kind = str(inputs.get("kind") or "span")
     return "span" if kind == "choice" else kind
 
@@ -102,7 +104,7 @@ def chat_messages(
     profile: Profile,
     wording: Wording = DEFAULT_WORDING,
 ) -> list[tuple[str, str]]:
-    """The messages after the system message, as (role, text)."""
+    """The messages after the system message, as (role, text): demonstrations, then the question."""
     messages = []
     for demo in demos:
         if not _finished(signature, demo):
@@ -119,7 +121,7 @@ def chat_messages(
 
 
 def _finished(signature: Any, demo: Any) -> bool:
-    """Whether a demonstration has this seat's last output field; one of another seat's work does
+    """Whether a demonstration has this agent's last output field; one made for another agent may
     not.
     """
     return demo.get(list(signature.output_fields)[-1]) is not None
@@ -133,12 +135,13 @@ def _user_text(
     *,
     demo: bool = False,
 ) -> str:
+    """One message of the user: the material, the instructions, and a correction, if any."""
     instructions, orders = _orders_of(signature, signature.__doc__, wording)
     if not wording.role_first:
         orders = f"{instructions}\n{orders}"
     parts = [*_material(inputs, profile), orders]
     correction = inputs.get("correction")
-    # A demonstration made of a second attempt shows how to answer, not how to fail first.
+    # A demonstration made from a second attempt shows only how to answer, not the first failure.
     if correction and not demo:
         problem = frame.UNREADABLE if "answer" in signature.output_fields else frame.UNUSABLE
         parts.append(problem.format(problem=correction, form=_form(inputs, profile)))
@@ -146,7 +149,9 @@ def _user_text(
 
 
 def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
-    """The material that all seats share, in an order in which later turns are only appended."""
+    """The paragraphs that all agents are shown. Each later turn is appended, so that a prompt
+    begins like the one before, which providers have cached.
+    """
     yield f"Question: {inputs['question']}"
     choices = inputs.get("choices")
     if choices and profile.list_options:
@@ -169,7 +174,7 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         yield "\n\n".join(passages) or frame.NO_EVIDENCE
     for note in inputs.get("notes") or ():
         most = note.get("most", MAX_NOTE_CHARS)
-        if note.get("advice"):  # the fence would say not to follow it
+        if note.get("advice"):  # not fenced: the prompt says not to follow what is in a fence
             yield _note_line(note, inputs, profile)
         else:
             shown = _with_answer(note, inputs, profile, most)
@@ -177,7 +182,7 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
 
 
 def _passage(context: str | Sequence[str]) -> str:
-    """A demonstration is a question as it was loaded, whose context may be several passages."""
+    """The context as one text; that of a demonstration may still be a list of passages."""
     return context if isinstance(context, str) else "\n\n".join(context)
 
 
@@ -191,7 +196,7 @@ def _with_answer(
     """The text of a turn, cut to `max_chars`, and its answer in the form for this LM."""
     text = str(turn["text"]).strip()
     if len(text) > max_chars:
-        # cleaned first: invisible padding could be long
+        # Cleaned before it is cut, since invisible padding could take up the length.
         text = cut(disarm(text).strip(), max_chars)
     if "answer" not in turn:
         return text
@@ -202,13 +207,15 @@ def _with_answer(
 
 @lru_cache(maxsize=256)
 def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tuple[str, str]:
-    """The instructions of this seat alone, kept short, because no two seats share them, and its
-    fields. A last line of instructions that names the fields takes the place of folkmoot's own.
+    """The instructions of this agent, and the line that names its output fields. If the
+    instructions end in such a line, that one is used.
 
-    Cached by signature and instructions, since some optimizers change those of a class in place.
+    `instructions` is only there as a part of the cache's key: some optimizers change those of a
+    class in place.
     """
     text = signature.instructions.strip()
-    # Line breaks of a docstring mean nothing; those of a user's own text may.
+    # A docstring is broken anywhere; only a user's own text may have line breaks that mean
+    # something.
     if not wording.verbatim:
         text = " ".join(text.split())
     instructions, named, fields = text.rpartition(frame.FIELDS.format(fields=""))
@@ -218,6 +225,7 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
 
 
 def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
+    """The words that say in which form the answer is to be given."""
     choices = inputs.get("choices")
     if not choices:
         return frame.ANSWER_FORMS[_kind_asked(inputs)]
@@ -225,7 +233,7 @@ def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
 
 
 def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile: Profile) -> str:
-    """An answer in the form for this LM: a label or the option's text; abstentions are marked."""
+    """An answer as this LM is shown it: by its label or its option's text; None is marked."""
     if answer is None:
         return frame.ABSTAINED
     if choices and answer in choices and profile.answer_form == "text":
@@ -240,8 +248,8 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
 def plain_prompt(
     signature: Any, demos: Sequence[Any], inputs: Mapping[str, object], profile: Profile
 ) -> str:
-    """Bare text for an untuned LM: finished examples, then the question and the name of the first
-    output.
+    """Bare text for a base LM to continue: finished demonstrations, then the question and the name
+    of the first output field.
     """
     names = list(signature.output_fields)
     blocks = []
@@ -281,13 +289,13 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
 
 
 def _note_line(note: Mapping[str, Any], inputs: Mapping[str, Any], profile: Profile) -> str:
-    """A note as one line, which it can neither end nor fill with marks of a fence or a speaker."""
+    """A note as one line; its text can neither begin another line nor forge a fence or speaker."""
     text = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
     return f"{_one_line(note['title']).capitalize()}: {_one_line(text, len(text))}"
 
 
 def _one_line(text: object, max_chars: int | None = MAX_TURN_CHARS) -> str:
-    """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special
-    token.
+    """The text for use within a line: without line ends, and without anything that a tokeniser
+    takes for a special token.
     """
     return _SPECIAL.sub("< ", one_line(disarm(str(text))))[:max_chars]

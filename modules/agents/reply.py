@@ -1,4 +1,4 @@
-"""Reads a reply into the output fields of a signature, however it was written."""
+"""Parses a reply into the output fields of a signature, whatever form it has."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 def parse_reply(
     signature: object, text: str, profile: Profile, kind: object = None
 ) -> dict[str, Any]:
-    """The output fields of a reply; every field is present, and a missing one is an empty string.
+    """The output fields of a reply, each as text; those that the reply lacks are empty.
 
-    A reply that is not a JSON object counts as argument and answer at once, so that an answer in
-    plain words can still be read; the reader of answers decides whether it is one. An answer within
-    which a JSON reply ends is missing, unless the `kind` of the question has long answers.
+    It may be a JSON object, have DSPy's `[[ ## name ## ]]` headings, or lines such as `Action: …`.
+    Otherwise every field is the whole reply: `reading.answers` then decides whether an answer
+    stands in it. If a JSON reply is cut off within its answer, the answer is empty, unless the
+    `kind` of the question has long answers.
     """
     names = fields_of(signature).outputs
     text = without_thoughts(text).text
@@ -40,13 +41,15 @@ def parse_reply(
         return dict.fromkeys(names, "")
     if not fields:
         return dict.fromkeys(names, text.strip())
-    # Of `New` nobody knows whether it is New York; of a long text, most is better than nothing.
+    # A short answer that was cut off (`New` of New York) is another answer; most of a long text is
+    # better than nothing.
     if kind not in ("open", "task") and _CUT_IN_ANSWER.search(text):
         fields["answer"] = ""
     return {name: _as_text(fields.get(name)) for name in names}
 
 
 def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
+    """The fields of a plain reply, which begins with the first and names each of the others."""
     fields = dict.fromkeys(names, "")
     rest = text
     for index, name in enumerate(names):
@@ -60,15 +63,14 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
 
 
 def _named(named: Mapping[str, object] | None, names: Sequence[str]) -> dict[str, object]:
-    """The fields in an object, with keys in any case; empty for an object without them."""
+    """The output fields in a JSON object, whose keys may be in any case."""
     alike = {str(key).strip().casefold(): value for key, value in (named or {}).items()}
     return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
 
 
 def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
-    """An action or a decision in lines such as `Action: …`, what comes before in the field before.
-
-    An answer in plain words has a reader of its own.
+    """The fields of a reply in lines such as `Action: …`; text before a heading belongs to the
+    field before it. Empty for signatures with an answer, which is read from the whole reply.
     """
     if "answer" in names or len(text) > MAX_PROSE_CHARS:
         return {}
@@ -88,6 +90,7 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
+    """The JSON object that a reply is or contains, repaired if need be; None if there is none."""
     block = _BLOCK.search(text)
     for candidate in (text, block[0]) if block else (text,):
         try:
@@ -96,7 +99,7 @@ def _json_object(text: str) -> dict[str, object] | None:
             continue
         if isinstance(value, dict):
             return value
-    # Only what begins as an object: of prose, a repair could make one that nobody wrote.
+    # Only if it begins like an object: a repair of prose could invent one that nobody wrote.
     if text.lstrip().startswith("{") and len(text) <= MAX_PROSE_CHARS:
         try:
             repaired = json_repair.loads(text)
@@ -108,8 +111,8 @@ def _json_object(text: str) -> dict[str, object] | None:
 
 
 def _marked_fields(text: str) -> dict[str, object]:
-    """Fields under DSPy's own `[[ ## name ## ]]` headings, which tuned demos and test doubles may
-    use.
+    """The fields under DSPy's `[[ ## name ## ]]` headings, which the demos of a program compiled
+    elsewhere, and LMs that imitate them, use.
     """
     pieces = _MARKER.split(text)[1:]
     return {name: value.strip() for name, value in zip(pieces[::2], pieces[1::2], strict=True)}

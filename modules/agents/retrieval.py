@@ -1,4 +1,4 @@
-"""Looking things up: what seats ask for, where, and how a program describes it."""
+"""Retrieval for agents: the search itself, and how a program describes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..environment.base import Environment as Environment
     from .seat import Seat
 else:
-    # Most programs look nothing up, and their constructors only name the type.
+    # Not imported here, since most programs search nothing and only name the type.
     Environment = Any
 
 PASSAGES = 3
@@ -24,15 +24,13 @@ checked_retrieval = partial(checked_among, allowed=RETRIEVALS)
 
 
 class Retrieval:
-    """Looks things up in an environment; without one the retriever answers from memory and is told
-    so.
-    """
+    """Searches an environment; without one it finds nothing."""
 
     def __init__(self, environment: Environment | None) -> None:
         self.environment = environment
 
     async def look_up(self, query: str) -> list[Passage]:
-        """The passages for a query; empty when there are none."""
+        """The passages for a query, possibly none."""
         if self.environment is None:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
@@ -44,7 +42,7 @@ class Retrieval:
 
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
-    """The seats, each with the one that writes its queries."""
+    """All agents that are asked: each seat, and behind it the one that writes its queries."""
     asked: list[Seat] = []
     for seat in seats:
         asked.append(seat)
@@ -54,13 +52,13 @@ def with_queries(seats: Iterable[Seat]) -> list[Seat]:
 
 
 def environment_named(environment: Environment | None) -> dict[str, object]:
-    """A program's source of pages, None without one."""
+    """The environment as an entry of a program's description, where it is None without one."""
     return {"environment": None if environment is None else environment.fingerprint}
 
 
 def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -> dict[str, object]:
-    """The program's source of pages, and what seats look up: so many queries at most, or the
-    question; empty where no seat looks anything up.
+    """The entries of a program's description on retrieval: the environment, and whether agents
+    search for the question or for at most so many queries. Empty if no agent searches.
     """
     informed = [seat for seat in seats if isinstance(getattr(seat, "retrieval", None), Retrieval)]
     settings = environment_named(environment) if informed else {}
@@ -72,7 +70,7 @@ def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -
 
 
 def environments_in(program: dspy.Module) -> list[Environment]:
-    """Where the parts of a program look things up, each place of several by itself."""
+    """All environments that the parts of a program search; of a combined one, its parts."""
     environments: list[Environment] = []
     for _, part in program.named_sub_modules(dspy.Module):
         retrieval = getattr(part, "retrieval", None)

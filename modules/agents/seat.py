@@ -1,4 +1,4 @@
-"""One seat: asks one LM in one role, reads the answer, and asks once more if it cannot be read."""
+"""One agent (`Seat`): asks an LM in one role, reads the answer, and asks once more if it cannot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .transcript import Task, Turn
 MAX_SHOWN_CHARS = 80
 
 
-# What writes requests and reads answers is loaded by the first turn.
+# Imported by the first turn: a program that is only built or described needs neither.
 @cache
 def _directly() -> Any:
     from .direct import predict_directly
@@ -40,11 +40,11 @@ def _reader() -> Callable[[str | None, Kind, Mapping[str, str] | None], str | No
 
 
 class SeatPredict(dspy.Predict):  # type: ignore[misc]
-    """A predictor that keeps its LM when an optimizer resets it, since LMs of seats are not
-    learned.
+    """A `dspy.Predict` that keeps its LM when an optimizer resets it: an agent's LM is configured,
+    not learned.
     """
 
-    # DSPy's own warns of a direct call of `forward`, which takes longer than the look-up itself.
+    # DSPy's own warns of direct calls of `forward`, which makes each look-up several times slower.
     __getattribute__ = object.__getattribute__
 
     adapter: Any = None
@@ -55,10 +55,8 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         self.lm = lm
 
     def dump_state(self, json_mode: bool = True) -> dict[str, object]:
-        """DSPy's state, without the LM: an LM made by `fm.lm` is more than DSPy's state
-        could say.
-        """
-        # A copy, because other threads may be asking this LM now.
+        """DSPy's state without the LM, since it could not describe an LM that `fm.lm` made."""
+        # The LM is taken out of a copy, because other threads may be using the original.
         bare = object.__new__(type(self))
         bare.__dict__.update(vars(self), lm=None)
         state: dict[str, Any] = super(SeatPredict, bare).dump_state(json_mode)
@@ -67,7 +65,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
     def load_state(
         self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False
     ) -> SeatPredict:
-        """DSPy's state: words and demos. The seat keeps its LM, unless a trusted file names
+        """Load DSPy's state: instructions and demos. The LM stays, unless a trusted file names
         another.
         """
         own: dict[str, Any] = {
@@ -93,12 +91,12 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
             try:
                 with dspy.context(adapter=self.adapter):
                     return await super().acall(*args, **kwargs)
-            except AdapterParseError:  # the seat asks once more
+            except AdapterParseError:  # empty fields, so that the agent is asked once more
                 return dspy.Prediction(dict.fromkeys(self.signature.output_fields, ""))
         prediction = None
         if not args:
             prediction = await _directly()(self, kwargs)
-        # None: something observes the call, so DSPy makes it.
+        # Something observes the call, so DSPy has to make it.
         if prediction is None:
             return await super().acall(*args, **kwargs)
         return prediction
@@ -108,12 +106,12 @@ class Seat(dspy.Module):  # type: ignore[misc]
     """An agent.
 
     Args:
-        name: what the others call it; also its name in `lms` and on the command line.
+        name: what other agents call it; also its name in `lms` and on the command line.
         signature: has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`,
             `notes` and `correction` as inputs, and `answer` as output.
         lm: an LM of its own; None takes the one of the run.
         sampling: its LM settings, such as `{"temperature": 0.5}`.
-        adapter: how it asks the LM; None goes by the LM's profile.
+        adapter: the DSPy adapter that writes its requests; None: as the LM's profile says.
 
     Raises UserError for an unknown sampling setting.
     """
@@ -121,7 +119,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
     __getattribute__ = object.__getattribute__
 
     query: Seat | None = None
-    """The seat that writes what this one looks up."""
+    """The agent that writes search queries for this one, if any."""
 
     def __init__(
         self,
@@ -140,7 +138,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self.adapter = adapter
 
     def sample(self, sampling: Mapping[str, object] | None) -> None:
-        """Set LM settings, beside those it has. Raises UserError for an unknown."""
+        """Set further LM settings. Raises UserError for an unknown one."""
         if not isinstance(sampling, Mapping | None):
             raise UserError(
                 f"sampling is {sampling!r}: give settings such as {{'temperature': 0.5}}"
@@ -155,7 +153,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
     @property
     def adapter(self) -> Any:
-        # an optimizer may have put another predictor there
+        # Not `self.predict.adapter`: an optimizer may have put in another kind of predictor.
         return getattr(self.predict, "adapter", None)
 
     @adapter.setter
@@ -178,29 +176,29 @@ class Seat(dspy.Module):  # type: ignore[misc]
         rollout: int | None = None,
         examples: Sequence[dspy.Example] = (),
     ) -> Turn:
-        """One turn: the answer in canonical form, or None if it could not be read twice.
+        """Ask the LM, and once more if the answer cannot be read; returns the turn, whose `answer`
+        is in canonical form, or None if it could not be read either time.
 
         Turns with different `rollout` are independent samples: an LM with a seed gets another one
-        for each. `notes` are further texts for this seat: dicts with `title`, `text` and, if there
-        is one, `answer`; with `bare` set, a prompt of plain text shows the lines of `text` without
-        their title, and `most` characters of the text are shown where that is set. All are quoted
-        as evidence, but for one with `advice` set, which the seat may follow: it is a line of its
-        own outside of any quotation. `examples` are shown as demonstrations as long as the seat has
-        none of its own.
+        for each. `examples` are shown as demonstrations if the agent has none of its own.
+
+        `notes` are further texts for this agent: dicts with `title`, `text` and perhaps `answer`,
+        quoted as evidence. With `advice` set, a note is not quoted, so that the agent may follow
+        it; `bare` leaves out its title in the plain layout; `most` limits the characters shown.
         """
         inputs = self.inputs(task, discussion, evidence, notes)
-        predict, name = self.predict, self.name  # DSPy's modules look names up slowly
+        predict, name = self.predict, self.name  # once: attributes of DSPy's modules are slow
         read_vote = _reader()
         if examples and not predict.demos:
             inputs["demos"] = list(examples)
         config = self._config(rollout)
         with asking(seat=name), metered() as usage:
             prediction = await predict.acall(**inputs, config=config)
-            # Two options with one text are one answer, so that votes for either add up.
+            # `read_vote`, so that votes for two options with the same text add up.
             answer = read_vote(prediction.answer, task.kind, task.choices)
             if answer is None:
                 problem = problem_of(prediction.answer, task)
-                # Before the second attempt, which comes into the trace in its place.
+                # Before the second attempt, which DSPy's trace then has in its place.
                 forget(prediction)
                 prediction = await predict.acall(**self._corrected(inputs, problem), config=config)
                 answer = read_vote(prediction.answer, task.kind, task.choices)
@@ -230,7 +228,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         *,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> Turn:
-        """One turn that prepares an answer: `text` is what was said."""
+        """One turn without an answer, which prepares one; its `text` is all that the LM said."""
         with metered() as usage:
             prediction = await self.fill(task, notes=notes)
         outputs = self._typed(prediction)
@@ -248,7 +246,10 @@ class Seat(dspy.Module):  # type: ignore[misc]
         correction: str | None = None,
         rollout: int | None = None,
     ) -> dspy.Prediction:
-        """Make one call; returns the output fields as text."""
+        """Make one call; returns its prediction, whose fields are text.
+
+        `correction` says what was wrong with the last reply.
+        """
         inputs = self.inputs(task, discussion, notes=notes)
         if correction is not None:
             inputs = self._corrected(inputs, correction)
@@ -256,8 +257,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
             return await self.predict.acall(**inputs, config=self._config(rollout))
 
     def _config(self, rollout: int | None) -> dict[str, object]:
-        """The settings of one turn, with what tells a sample apart: its number for caches and
-        records, and a seed where one is set.
+        """The LM settings that make one turn a sample of its own: its number, by which caches tell
+        samples apart, and another seed if the LM has one.
         """
         own, copies = dict[str, object](), ROLLOUTS.get()
         if copies.temperature is not None and "temperature" not in self.predict.config:
@@ -279,8 +280,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Passage] | None = None,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> dict[str, object]:
-        """The input fields of a request, as far as this agent's signature has them; choices that it
-        has no field for stand below the question.
+        """The values of this agent's input fields. If its signature has no field for choices, they
+        are added below the question.
         """
         fields = fields_of(self.predict.signature).inputs
         below = None if "choices" in fields else task.choices
@@ -298,7 +299,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return values
 
     def _corrected(self, inputs: Mapping[str, object], problem: str) -> dict[str, object]:
-        """The inputs, with a note on what was wrong with the last answer."""
+        """The inputs with a note on what was wrong with the last reply."""
         if "correction" in fields_of(self.predict.signature).inputs:
             return {**inputs, "correction": problem}
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
@@ -309,14 +310,14 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
 
 def _argument(outputs: Mapping[str, object]) -> str:
-    """What an agent said besides its answer."""
+    """All output fields but the answer, as one text."""
     said = [str(value) for name, value in outputs.items() if name != "answer" and value]
     return "\n".join(said)
 
 
 def forget(prediction: object) -> None:
-    """Take an unreadable reply out of DSPy's trace, so that no optimizer makes a demonstration of
-    it.
+    """Remove an unreadable reply from DSPy's trace, so that no optimizer turns it into a
+    demonstration.
     """
     trace = dspy.settings.trace
     for place in reversed(range(len(trace or ()))):
@@ -330,7 +331,7 @@ def problem_of(answer: str | None, task: Task) -> str:
     """The note to the agent on why its answer cannot be read."""
     if not answer or not answer.strip():
         return EMPTY
-    # It is shown outside of any fence, so nothing of the last reply may be left that acts.
+    # It is shown outside of any fence, so nothing in it may look like a delimiter or control token.
     shown = one_line(disarm(answer[: 10 * MAX_SHOWN_CHARS]))[:MAX_SHOWN_CHARS]
     problem = NOT_AN_OPTION if task.choices else WRONG_FORM
     return problem.format(answer=shown)

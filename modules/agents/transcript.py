@@ -1,4 +1,4 @@
-"""The transcript: the turns of a dialogue, and their task."""
+"""What a dialogue consists of: the task, and the turns that its transcript lists."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from ..reading.asked import Kind, check_choices, check_context, require_text
 from ..reading.row import Examined, Passage, SpokenTurn, TurnDetails, TurnFields
 from ..reading.voting import all_agree
 
-MAX_CONTEXT_CHARS = 24_000  # that an agent is shown
+MAX_CONTEXT_CHARS = 24_000  # of a context that an agent is shown
 
 
 def check_passage(passage: str, name: str) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every
-    prompt.
-    """
+    """Raise UserError for a passage that every prompt would cut."""
     if len(passage) > MAX_CONTEXT_CHARS:
         raise UserError(
             f"{name} has a context of {len(passage):,} characters: "
@@ -44,11 +42,10 @@ class Task:
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> Task:
-        """The task of a program's call; without a kind it is `choice` if there are choices, else
-        `span`.
+        """The task of a program's call; the default kind is `choice` with choices, else `span`.
 
-        Raises UserError for an unknown kind, one that does not go with the choices, and a question,
-        choices or context that no data set could have.
+        Raises UserError for a kind that is unknown or does not fit the choices, and for a question,
+        choices or context that a data set could not have either.
         """
         require_text(question, "the question needs a text")
         labelled = check_choices(choices or None, "the question")
@@ -66,7 +63,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """A stable name for the question, for draws."""
+        """A stable hash of the question, to seed random draws with."""
         options = "\x1f".join(f"{label}={text}" for label, text in (self.choices or {}).items())
         return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
 
@@ -76,12 +73,11 @@ _FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "st
 
 @dataclass(frozen=True)
 class Turn:
-    """One agent's contribution. `answer` is None when it could not be read.
+    """One agent's contribution. `answer` is None if it could not be read.
 
-    `raw` is the answer in the agent's own words where that differs; `evidence` what a tool
-    returned: dicts with `title`, `text`, `source`. `step` names a turn that only prepares an
-    answer. `examined` is what an evaluator examined: a dict with `agent`, `answer` and
-    `counterfactual`. `outputs` are the fields of the agent's signature, unless the turn was read
+    `raw` is the answer in the agent's own words if these differ; `evidence` are the passages that
+    it was shown. `step` names a turn that only prepares an answer. `examined` is what an evaluator
+    examined. `outputs` are the output fields of the agent's signature; empty if the turn was read
     from a row.
     """
 
@@ -99,7 +95,7 @@ class Turn:
 
     @classmethod
     def of(cls, row: TurnFields) -> Turn:
-        """The turn that `to_dict` wrote into a row."""
+        """The turn that `to_dict` has written into a row."""
         row = TurnFields.of(row)
         return cls(
             row.agent,
@@ -115,6 +111,7 @@ class Turn:
         )
 
     def to_dict(self) -> TurnFields:
+        """The turn as it stands in the transcript of a row; empty fields are left out."""
         row = TurnFields.of(self.spoken())
         if self.raw is not None:
             row["raw"] = self.raw

@@ -1,3 +1,3 @@
-"""The base of all rooms: errors, calls and their bills, the event loop, quoting, files, caches,
-spaces.
+"""What all other code uses: errors, LM calls and their bills, the event loop, quoting, files,
+caches, search spaces.
 """

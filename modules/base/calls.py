@@ -1,4 +1,4 @@
-"""Cost, caller and failures of LM calls: meter, asker, and errors used on all floors."""
+"""LM calls: who makes them (`asking`), what they cost (`metered`), and the errors they end in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class CallError(LMError):  # type: ignore[misc]
 
 
 class ContextLengthError(CallError, ContextWindowExceededError):  # type: ignore[misc]
-    """The request is longer than the LM's context. DSPy's agents shorten their memory on it."""
+    """The request is longer than the LM's context. On this error, DSPy's agents shorten their
+    memory.
+    """
 
     def __init__(self, message: str) -> None:
         # DSPy's own constructor takes keywords only, which pickling and copying would not give it.
@@ -72,9 +74,8 @@ class ContextLengthError(CallError, ContextWindowExceededError):  # type: ignore
 
 
 class GivenUpError(CallError):
-    """A call that failed because of its endpoint, after all attempts. Whether the request is the
-    cause, or the endpoint is down, shows in what happens to other calls. `status` is the HTTP
-    status of its last answer, or 0.
+    """A call whose endpoint failed at every attempt. Only other calls can show whether this request
+    is the cause or the endpoint is down. `status` is the HTTP status of the last answer, or 0.
     """
 
     def __init__(self, reason: str, status: int = 0) -> None:
@@ -83,21 +84,21 @@ class GivenUpError(CallError):
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that every other call shares: the run stops with one line."""
+    """A failure that every other call would share, so the run stops with this one line."""
 
 
 class LostWorker(FatalCallError):  # noqa: N818
-    """A worker died with a task, which is done again: calls that it has paid for are not made
-    again.
+    """A worker process died during a task. The task is done again, without making calls again that
+    were paid for.
     """
 
 
 class EndpointDown(FatalCallError):  # noqa: N818
-    """An endpoint failed for good, or asks for a longer pause. The question that was asked is
-    unfinished, not failed, and the same command goes on from there.
+    """An endpoint failed for good, or asks for a longer pause. The question is left unfinished
+    instead of failed, and the same command goes on from there.
 
-    `if_answered` is the failure of this request alone, where it is that as soon as another call
-    with the same key and model is answered.
+    `if_answered` is the error to raise instead if another call with the same key and model gets an
+    answer, which shows that only this request was refused; None where that would show nothing.
     """
 
     if_answered: CallError | None = None
@@ -116,7 +117,10 @@ class UnsupportedModelError(EndpointDown, LMUnsupportedModelError):  # type: ign
 
 
 class RefusedCall(RunEnding):
-    """Refuses a call of DSPy's for this `reason`; an Exception in a callback would be ignored."""
+    """Raised in a callback of DSPy's to refuse a call, for this `reason`.
+
+    Not an Exception, since DSPy ignores those that its callbacks raise.
+    """
 
     def __init__(self, reason: FatalCallError) -> None:
         super().__init__(str(reason))
@@ -124,13 +128,13 @@ class RefusedCall(RunEnding):
 
 
 CARRIED = "folkmoot_run"
-"""Among DSPy's settings, which its own threads take along, the context variables of a program's
-call.
+"""The setting of DSPy's that holds the context variables of a program's call: threads that DSPy
+starts inherit its settings, but no context variables.
 """
 
 
 def refused(reason: FatalCallError) -> FatalCallError:
-    """Note that a call was refused, even if the caller catches the error."""
+    """Note why a call is refused, in case the caller catches the error; returns the reason."""
     if (noted := REFUSED.get()) is not None:
         noted.append(reason)
     return reason
@@ -155,10 +159,10 @@ _ADDING = threading.Lock()
 class metered:  # noqa: N801
     """Collect the usage of every call made inside the block, in this task and in those it starts.
 
-    Blocks nest: what an inner block collected is added to the outer one when it ends, also on
-    errors. With `each`, `calls` has what each call costs without records and caches, in the order
-    in which the calls end, and `turns` what agents said; an outer block with `each` gets these only
-    where an error ends the inner one.
+    Blocks nest: when an inner block ends, also by an error, its sum is added to the outer one.
+    With `each`, the block also lists every call in `calls` (at its price without records and
+    caches, in the order in which calls end) and every turn of an agent in `turns`. Only an inner
+    block with `each` that ends by an error hands its lists to the outer one.
     """
 
     def __init__(self, *, each: bool = False) -> None:
@@ -201,9 +205,7 @@ def meters() -> list[Usage]:
 
 
 def note_transcribed(written: Mapping[str, object], usage: Usage) -> None:
-    """Note that a turn with this usage was written into a transcript; its calls were made for that
-    turn.
-    """
+    """Tell the tracer which turn of a transcript (`written`) the calls in `usage` were made for."""
     if (seen := WATCHED.get()) is not None:
         seen.written.append((written, usage))
 
@@ -223,14 +225,16 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
 
 
 def record_turn(turn: object) -> None:
-    """Keep what an agent said, which would be lost where its program fails later."""
+    """Keep what an agent said, since it would be lost if its program failed later."""
     if (whole := _of_each(METER.get())) is not None:
         whole.turns.append(turn)
 
 
 def _of_each(meter: metered | None) -> metered | None:
-    """The innermost meter, from this one on, that keeps each call. No block keeps it: a circle of
-    objects, with all thoughts of a question in it, would wait for the garbage collector.
+    """This meter or the innermost one around it that lists each call; None if there is none.
+
+    It is looked up and not stored in the meter: a meter that refers to itself would keep all texts
+    of a question in memory until the garbage collector runs.
     """
     while meter is not None and not meter.each:
         meter = meter.outer
@@ -246,7 +250,7 @@ def record_failure(problem: BaseException) -> None:
 
 @contextmanager
 def counted_once() -> Iterator[None]:
-    """Count the call made inside the block, with unknown usage, unless something else counts it."""
+    """Count the call inside the block as one of unknown usage, unless the LM has counted it."""
     meter: metered | None = METER.get()
     before = 0 if meter is None else meter.usage.calls
     yield

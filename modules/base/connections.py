@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SENSIBLE_SECONDS = 86_400.0
-"""The longest wait that a server may ask for; more than a day is an error of its clock or its
+"""The longest wait that is believed: a server that asks for more than a day has a wrong clock or
 header.
 """
 
-
 UNIX_SECONDS, UNIX_MILLISECONDS = 1e9, 1e12
-"""Above these, a number is no length of time but a moment since 1970."""
+"""A number above these is not a length of time, but a point in time: seconds (or milliseconds)
+since 1970.
+"""
 
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
-    """The value that belongs to the running event loop, made when it is first asked for."""
+    """The value that `held` keeps for the running event loop, made when it is first asked for."""
     loop = asyncio.get_running_loop()
     value = held.get(loop)
     if value is None:
@@ -42,9 +43,11 @@ def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callabl
 
 
 class SingleFlight:
-    """Makes equal requests once: callers that ask while one is in flight in the same event loop
-    share its outcome. Exceptions are shared, too, except those of the types `own`, which concern
-    one caller: as when a caller is cancelled, the next caller then makes the request.
+    """Makes equal requests once: callers in the same event loop that ask while one is in flight
+    share its result or exception.
+
+    Cancellation and exceptions of the types `own` concern only the caller who made the request: the
+    next of those who wait then makes it again.
     """
 
     def __init__(self, own: type[Exception] | tuple[type[Exception], ...] = ()) -> None:
@@ -54,13 +57,13 @@ class SingleFlight:
     async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """The result of `make`, and whether it was called for this caller."""
         loop = asyncio.get_running_loop()
-        place = id(loop), key
-        # A loop, because a call may be cancelled: the first of its waiters to wake makes it anew.
-        while (flight := self._flights.get(place)) is not None:
+        request = id(loop), key
+        # After a cancelled flight, the first waiter to wake starts another; the rest wait for that.
+        while (flight := self._flights.get(request)) is not None:
             await asyncio.wait([flight])
             if not flight.cancelled():
                 return flight.result(), False
-        flight = self._flights[place] = loop.create_future()
+        flight = self._flights[request] = loop.create_future()
         try:
             outcome = await make()
             flight.set_result(outcome)
@@ -73,21 +76,20 @@ class SingleFlight:
                 flight.cancel()
             raise
         finally:
-            del self._flights[place]
+            del self._flights[request]
 
 
 class LoopSessions:
-    """A session for each event loop it is used from, made when first needed and closed with its
-    loop.
+    """An HTTP session for each event loop, made by `make` inside the loop when first needed.
 
-    `make` is called inside the loop. Sessions of loops that are still running are closed when this
-    object is collected; a loop run by `asyncio.run` closes its own when it ends.
+    A loop run by `asyncio.run` closes its session when it ends. Sessions of loops that are still
+    running are closed when this object is garbage-collected.
     """
 
     def __init__(self, make: Callable[[], aiohttp.ClientSession]) -> None:
         self._make = make
         self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
-        # The finaliser holds the sessions, so that none of them dies before it is closed.
+        # The finaliser refers to the sessions, so that none is collected before it is closed.
         weakref.finalize(self, _close_all, self._held).atexit = False
 
     async def session(self) -> aiohttp.ClientSession:
@@ -110,8 +112,8 @@ class LoopSessions:
 
 
 class _Held:
-    """A session inside an async generator, which the event loop closes when it shuts down its
-    generators.
+    """A session that ends with its event loop: it is kept in an async generator, and a loop closes
+    its async generators when it shuts down.
     """
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
@@ -143,10 +145,10 @@ def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) ->
 def back_off(
     attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0
 ) -> float:
-    """Seconds to wait before attempt number `attempt + 1` (attempts count from 0).
+    """Seconds to wait after the failed attempt number `attempt` (from 0) before the next one.
 
-    `Retry-After` is honoured as a minimum; otherwise exponential with full jitter, at least half of
-    it kept.
+    At least `retry_after` where the server sent it; otherwise exponential back-off from `first` to
+    `longest`, of which the upper half is random.
     """
     if retry_after is not None:
         return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
@@ -156,8 +158,8 @@ def back_off(
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds, a date or a Unix time as the time until then, or Azure's header in
-    milliseconds; None where it is missing or makes no sense.
+    """The seconds that a response asks to wait, whether its header has seconds, a date, a Unix time
+    or (Azure's) milliseconds; None where it is missing or makes no sense.
     """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (exact := headers.get(name, "")).isdecimal():
@@ -175,7 +177,9 @@ def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def until(seconds: float) -> float:
-    """Seconds to wait as they are, or what is left until a Unix time in seconds or milliseconds."""
+    """The seconds from now that a number means: itself, or those until a Unix time (in seconds or
+    milliseconds) if it is too large for a wait.
+    """
     if seconds > UNIX_MILLISECONDS:
         seconds /= 1000
     if seconds > UNIX_SECONDS:
@@ -184,7 +188,7 @@ def until(seconds: float) -> float:
 
 
 class AnswerTooLargeError(Exception):
-    """An answer of more than so many bytes."""
+    """A response is larger than its reader accepts."""
 
 
 async def read_body(
@@ -192,13 +196,13 @@ async def read_body(
     most_bytes: int,
     sink: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> bytes:
-    """The body of an answer, unpacked piece by piece; each piece goes to `sink` as it comes. Raises
-    AnswerTooLargeError.
+    """The decompressed body of a response; each piece goes to `sink` as it arrives. Raises
+    AnswerTooLargeError above `most_bytes`.
     """
     body, content = bytearray(), response.content
     while not content.at_eof():
         chunk = await content.readany()
-        # Counted after unpacking: a few compressed bytes can hold gigabytes.
+        # Counted after decompression: a few compressed bytes can hold gigabytes.
         body += chunk
         if len(body) > most_bytes:
             raise AnswerTooLargeError(f"more than {most_bytes >> 20} MB")

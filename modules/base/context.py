@@ -1,5 +1,6 @@
-"""All context variables: what travels with a call without being handed on, since code of users, of
-DSPy or of LiteLLM lies between. A type that belongs to a room above is named where it is read.
+"""All context variables. They hold what a call needs and cannot be passed as an argument, because
+code of users, of DSPy or of LiteLLM lies between. Those whose class is defined further up are typed
+`Any` here.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ T = TypeVar("T")
 
 
 class Asker(NamedTuple):
-    """The asker of a call: the agent's name and the question's id, each None where unknown.
-    `requests` has the keys of all requests of the question; None without a question. `paid` has the
-    keys that an earlier attempt has paid for. By `turn`, accounts know the question. A task has
-    `files`, and the `place` where it is done (`tasks.folder.Workplace`).
+    """Who makes an LM call: the agent's name (`seat`) and the question's id, each None where
+    unknown.
+
+    `requests` collects the cache keys of the question's requests (None without a question); `paid`
+    are the keys that an earlier attempt at the question has paid for. `turn` identifies the
+    question in accounts. For a task, `files` are its files and `place` is the
+    `tasks.folder.Workplace` where they are.
     """
 
     seat: str | None = None
@@ -27,7 +31,7 @@ class Asker(NamedTuple):
     place: Any = None
 
     def asks_first(self, key: str) -> bool:
-        """Whether this is the question's first request with this key, which is noted."""
+        """Note a request with this key; returns whether it is the question's first."""
         if self.requests is None:
             return True
         new = key not in self.requests
@@ -35,7 +39,7 @@ class Asker(NamedTuple):
         return new
 
     def sample(self, key: str) -> int:
-        """How many requests with this key the question made before, of which this is one more."""
+        """Note one more request with this key; returns how many the question made before."""
         before = 0
         while not self.asks_first(f"{key}#{before}"):
             before += 1
@@ -46,21 +50,20 @@ ROLLOUTS_OF_A_COPY = 10_000  # more than any agent draws samples itself
 
 
 class Rollouts(NamedTuple):
-    """The samples of an LM that an agent's calls are: copies of one LM have rollouts of their own,
-    from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
+    """How the calls of one copy of an agent differ from those of the other copies: its rollouts
+    are numbered from `rollout` on, and it samples at `temperature` unless the agent sets one (None:
+    as the LM does).
     """
 
     rollout: int = 0
     temperature: float | None = None
 
     def number(self, rollout: int | None) -> int | None:
-        """The number of a call's rollout among those of all copies."""
+        """The number, unique among all copies, of this copy's rollout."""
         return self.rollout + (rollout or 0) if self.rollout else rollout
 
     def of_copy(self, number: int, temperature: float | None) -> Rollouts:
-        """The samples of a copy: a repeat of the question has rollouts of its own, on which these
-        are built.
-        """
+        """The rollouts of copy `number`, counted from those of the current repeat."""
         return Rollouts(self.rollout + number * ROLLOUTS_OF_A_COPY, temperature)
 
 
@@ -75,21 +78,22 @@ WATCHED: ContextVar[Any] = ContextVar("folkmoot_watched", default=None)
 OPEN_BOOKS: ContextVar[Any] = ContextVar("folkmoot_open_books", default=None)
 """The books of the runs around a call; read by `lms.store.books_around`."""
 OF_A_CALL: tuple[ContextVar[Any], ...] = (ASKER, ROLLOUTS, METER, REFUSED, WATCHED, OPEN_BOOKS)
-"""What DSPy's own threads take along of a program's call."""
+"""The variables that are copied into the threads that DSPy starts (`lms.foreign`)."""
 
 GUARD: ContextVar[Any] = ContextVar("folkmoot_guard", default=None)
 """The guard of the current call (`lms.hosted`); LiteLLM calls of other code pass unchanged."""
 CANCELLING: ContextVar[Any] = ContextVar("folkmoot_cancelling", default=None)
-"""How the async form of a function cancels it (`tracking.context.awaitable`)."""
+"""Cancels the synchronous function that an async form waits for (`tracking.context.awaitable`)."""
 CALLER: ContextVar[Any] = ContextVar("folkmoot_caller", default=None)
-"""The caller's place in MLflow (`tracking.context`), for the thread of an async form."""
+"""The caller's MLflow run (`tracking.context`), for the thread in which an async form works."""
 SOURCE: ContextVar[Any] = ContextVar("folkmoot_source", default=None)
-"""The file that names code or hosts (`registry.names_from`); None where a user does."""
+"""The file whose names are being read (`registry.names_from`); None for names that a user gave."""
 
 
 class bound(Generic[T]):  # noqa: N801
-    """Give a context variable a value inside the block. A class, since every call passes several
-    such blocks: a generator takes three times as long.
+    """Give a context variable a value inside the block.
+
+    A class and not a `@contextmanager`, which takes three times as long: every call enters several.
     """
 
     __slots__ = ("_token", "_value", "_variable")

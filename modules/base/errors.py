@@ -1,4 +1,4 @@
-"""The error for users, and wording that errors share."""
+"""`UserError`, checks of values that raise it, and phrases that error messages share."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class UserError(ValueError):
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a number; in Python a truth value would be one, too."""
+    """Whether a value is an int or a float. A bool, which Python counts as an int, is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def are_all(values: Iterable[object], kind: type) -> bool:
-    """Whether each of the values is of this kind."""
+    """Whether all values are instances of `kind`."""
     return all(isinstance(value, kind) for value in values)
 
 
 def checked_whole(name: str, value: object, least: int = 1) -> int:
-    """The value, where it is a whole number of at least that. Raises UserError with its name."""
+    """The value, if it is a whole number of at least `least`; else raises a UserError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
     return value
 
 
 def checked_among(name: str, value: object, allowed: Iterable[str]) -> str:
-    """The value, where it is one of those. Raises UserError with its name."""
+    """The value, if it is among the allowed; else raises a UserError, which calls it a `name`."""
     known = list(allowed)
-    if value not in known:  # a list finds a value that has no hash, too
+    if value not in known:  # a list and not a set, since the value may have no hash
         raise no_such(name, value, known)
     return str(value)
 
 
 def no_such(name: str, value: object, known: Collection[str]) -> UserError:
-    """The error about a value that is none of those that are known."""
+    """The error that says that there is no `name` of this value, and lists the known ones."""
     meant = did_you_mean(value, known)
     return UserError(f"there is no {name} {value!r}{meant}: choose among {', '.join(known)}")
 
@@ -58,22 +58,20 @@ def said_by(problem: BaseException, otherwise: str | None = None) -> str:
 
 
 def did_you_mean(name: object, names: Iterable[str]) -> str:
-    """` (did you mean 'NAME'?)` for what is close to a known name, in capitals or not, else
-    nothing.
-    """
+    """` (did you mean 'KNOWN'?)` if the name is close to a known one; else an empty string."""
     close = closest(str(name), names)
     return "" if close is None else f" (did you mean {close!r}?)"
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The known name that is most like this one, in capitals or not; None where none is."""
+    """The known name that is most like this one, whatever their case; None if none is close."""
     spelled = {known.casefold(): known for known in names}
     close = difflib.get_close_matches(name.casefold(), spelled, n=1)
     return spelled[close[0]] if close else None
 
 
 def first_fault(problem: ValidationError) -> str:
-    """The first place that pydantic refuses, at most 200 characters of it, and why."""
+    """The first field that pydantic refuses (at most 200 characters of its path), and why."""
     fault = problem.errors()[0]
     return f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}"
 
@@ -84,7 +82,7 @@ def install_line(extra: str) -> str:
 
 
 def missing_extra(feature: str, extra: str) -> UserError:
-    """The error of a feature whose extra is not installed."""
+    """The error that says which extra a feature needs, and how to install it."""
     return UserError(f"{feature} needs the extra `{extra}`: {install_line(extra)}")
 
 

@@ -31,8 +31,8 @@ _UNSEEN = re.compile(
     + "]"
 )
 
-# What can be read as "<" or ">", with how many of them it is read as. Those written as escapes
-# would become others wherever a text is normalised (NFC).
+# Characters that an LM may read as "<" or ">", with how many of them each looks like. Some are
+# written as escapes, because NFC normalisation of this file would replace them.
 _LESS = (
     dict.fromkeys("<˂‹❮❬ᐸᚲ〈⟨\u2329⦑⧼﹤＜︿≮≺\u2280⪦\U0001d236", 1)
     | dict.fromkeys("«≪《⟪❰︽⪡⫷", 2)
@@ -56,7 +56,7 @@ _BRACKETS = re.compile(r"\[(/?[gs]?[A-Z_]{3,32}|[|｜]\w{1,32}[|｜])\]")
 _TILDES = re.compile(r"[\[\]](~!?b|e~)[\[\]]")
 _HEADER_OPENS = re.compile(r"\[(?=\s{0,8}#\s{0,8}#)")
 _HEADER_CLOSES = re.compile(r"(#\s{0,8}#\s{0,8})\]")
-# All of these, and the fence's delimiters, have one of these characters.
+# Text without one of these characters has none of the above and no delimiter of the fence.
 _ACTS = re.compile(f"[{re.escape(''.join(_LESS | _MORE))}\\[\\]]")
 
 
@@ -88,10 +88,10 @@ def cut(text: str, max_chars: int) -> str:
 def disarm(text: str) -> str:
     """`clean(text)` in which nothing can be read as a delimiter of the fence or as a control token.
 
-    Three or more angle brackets in a row (look-alikes count, « as two; white space and combining
-    marks between them do not part them) become one, as do all that could make a chat template's
-    token or a field's header. Single brackets and pairs, as in `x > 3` or « mot », stay as they
-    are.
+    Three or more angle brackets in a row become a single `‹` or `›`. Look-alikes count too (« as
+    two), also with white space or combining marks between them. The brackets of what may be a chat
+    template's token or a field's header are replaced. Other single brackets and pairs, as in
+    `x > 3` or « mot », stay as they are.
     """
     text = clean(text)
     if _ACTS.search(text) is None:
@@ -103,6 +103,8 @@ def disarm(text: str) -> str:
 
 
 def _shortened(text: str, brackets: dict[str, int], single: str) -> str:
+    """The text with `single` in place of each run of brackets that reads as long as a delimiter."""
+
     def shorter(run: re.Match[str]) -> str:
         read_as = sum(brackets.get(character, 0) for character in run[0])
         return single if read_as >= len(OPEN) else run[0]
@@ -112,6 +114,7 @@ def _shortened(text: str, brackets: dict[str, int], single: str) -> str:
 
 @cache
 def _run_of(brackets: str) -> re.Pattern[str]:
+    """A pattern for brackets in a row, whatever invisible or white characters stand between."""
     bracket = f"[{re.escape(brackets)}]"
     return re.compile(f"{bracket}(?:[{_GAP}]*{bracket})*")
 
@@ -130,4 +133,5 @@ def fence(text: str, label: str, max_chars: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _head(label: str) -> str:
+    """The label as it stands behind the opening delimiter: one line, disarmed and cut."""
     return cut(_STICKY.sub("", " ".join(disarm(label).split())), LABEL_CHARS)

@@ -1,5 +1,5 @@
-"""Files that survive a killed process: replaced atomically, read to the last complete line,
-locked.
+"""Safe reading, writing and locking of files: whole after a kill, bounded in size, no links, FIFOs
+or devices.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ MOST_LINE, MOST_IN_ALL = 32 * 2**20, 16 * 2**30
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
-    """Replace a file: a reader sees the old one or the new one, whole.
+    """Replace a file atomically: a reader sees the whole old one or the whole new one.
 
-    With `sync` that holds for a power cut, too. Lone halves of surrogate pairs are written as
-    escapes.
+    With `sync` that holds after a power cut, too. Lone surrogates are written as escapes.
     """
-    # Beside the file, since a rename is atomic only within one file system.
+    # In the same folder, since a rename is atomic only within one file system.
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")
@@ -48,8 +47,10 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) -> int:
-    """Open a regular file; a new one is readable only by its owner. A FIFO would wait for a writer,
-    and a device has no end. Raises OSError for these, and, unless `links` are followed, for a link.
+    """The descriptor of a regular file; if it is created, only its owner can read it.
+
+    Raises OSError for anything else (reading a FIFO would wait for a writer, and a device has no
+    end), and for a link unless `links` are followed.
     """
     try:
         file = os.open(path, flags | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW), 0o600)
@@ -57,7 +58,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
         if problem.errno == errno.ELOOP and path.is_symlink():
             raise OSError(errno.ELOOP, "it is a link to another place", str(path)) from None
         raise
-    # What was opened is asked: by now, the path may name something else.
+    # Not stat on the path, which may name another file by now.
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -66,7 +67,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
 
 def opened(path: Path) -> BinaryIO:
     """A regular file, open for reading. Raises OSError for anything else, and for a file of more
-    bytes than any of ours has.
+    than `MOST_IN_ALL` bytes.
     """
     file = open(open_regular(path), "rb")  # noqa: SIM115
     if os.fstat(file.fileno()).st_size > MOST_IN_ALL:
@@ -76,7 +77,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def lines_in(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of an open file. Raises OSError for a line that is longer than any of ours."""
+    """The lines of an open file. Raises OSError for a line of more than `MOST_LINE` bytes."""
     while line := file.readline(MOST_LINE + 1):
         if len(line) > MOST_LINE:
             raise OSError(errno.EFBIG, f"a line has more than {MOST_LINE:,} bytes", file.name)
@@ -84,12 +85,12 @@ def lines_in(file: BinaryIO) -> Iterator[bytes]:
 
 
 def own_folder(path: Path) -> None:
-    """Create a folder that only its owner can use, or check that an existing one is of this kind.
+    """Create a folder that only its owner can use; an existing one is closed to other readers.
 
     Raises OSError for a link, and for a folder that another user owns or may write to.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Not stat, which follows a link into a folder that somebody else has prepared.
+    # Not stat, which would follow a link into a folder that somebody else has prepared.
     state = path.lstat()
     if stat.S_ISLNK(state.st_mode):
         raise OSError(errno.ELOOP, "it is a link to another place", str(path))
@@ -102,20 +103,20 @@ def own_folder(path: Path) -> None:
 
 
 def read_regular(path: Path, most: int = MOST_BYTES, *, links: bool = True) -> bytes:
-    """The content of a regular file. Raises OSError for anything else, for one of more bytes, and,
-    unless `links` are followed, for a link.
+    """The content of a regular file. Raises OSError for anything else, for a file of more than
+    `most` bytes, and for a link unless `links` are followed.
     """
     with open(open_regular(path, links=links), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
-        return file.read(size)  # not `most`: Python reserves memory for all that is asked for
+        return file.read(size)  # not `most`: Python allocates as much memory as it is asked to read
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The complete lines of a file, by its path or descriptor, from an offset on, each with its
-    offset. A last line without a line end is still being written, or torn by a kill, and is left
-    out. A missing file has no lines.
+    """The complete lines of a file (a path or a descriptor) from the offset `start` on, each with
+    its own offset. A last line without a line end is left out: it is still being written, or was
+    torn by a kill. A missing file has no lines.
     """
     try:
         descriptor = file if isinstance(file, int) else open_regular(file)
@@ -131,7 +132,9 @@ def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]
 
 
 def cut_torn_line(file: Path | int) -> None:
-    """Drop the last line of a file that nobody else writes to, if a kill left it without an end."""
+    """Remove the last line of a file if a kill left it without a line end. Nobody else may be
+    writing to the file.
+    """
     if isinstance(file, int):
         os.ftruncate(file, sum(len(line) for _, line in whole_lines(file)))
         return
@@ -140,12 +143,12 @@ def cut_torn_line(file: Path | int) -> None:
 
 
 CACHES = frozenset((".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
-"""Folders that are no part of a task, nor of what a program left."""
+"""Folders that are ignored in a task's files, and in those that a program leaves."""
 
 
 def check_inside(path: str, where: str) -> None:
-    """Raise UserError for a path of a file that leads out of its folder, or into a repository, and
-    for a name that no file system takes.
+    """Raise UserError, which begins with `where`, for a file's path that leads out of its folder or
+    into `.git`, and for a name that no file system accepts.
     """
     parts = path.split("/")
     if {"", ".", "..", ".git"} & set(parts) or "\\" in path or "\0" in path:
@@ -159,11 +162,11 @@ def check_inside(path: str, where: str) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True, needed: bool = True) -> Iterator[None]:
-    """Lock a folder, or a lock file that is made if it is missing, against all others who lock it.
+    """Hold an exclusive lock on a folder, or on a lock file, which is created if it is missing.
 
-    The lock ends with the process, however that ends. Raises BlockingIOError when another process
-    has it and `wait` is False, and another OSError when the path cannot be opened, or its file
-    system has no locks and one is `needed`.
+    The operating system ends the lock with the process, however that ends. Raises BlockingIOError
+    when another process has it and `wait` is False, and another OSError when the path cannot be
+    opened, or its file system has no locks and one is `needed`.
     """
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -1,4 +1,4 @@
-"""Objects of JSON files: dictionaries, as they stand there, whose known keys are attributes."""
+"""Typed JSON objects: a `Keyed` is still a dictionary, but its declared keys are attributes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ V = TypeVar("V")
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are known."""
+    """The entries whose value is not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def only(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
-    """The values of these names, in their own order."""
+    """The entries with these names, in the order of `values`."""
     return {name: value for name, value in values.items() if name in names}
 
 
 def without(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
-    """The values of all other names."""
+    """The entries with other names than these."""
     return {name: value for name, value in values.items() if name not in names}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Keyed(dict[str, Any]):
-    """An object of a file whose declared keys are read as attributes, and all keys as ever.
+    """A JSON object whose declared keys can also be read as attributes.
 
     A key with a default may be missing. Keys that are not declared stay, since later versions and
-    other packages may have written them. What an attribute holds has attributes, too, as its type
-    says; it is made when it is first read.
+    other packages may have written them. A value whose declared type is or contains a `Keyed` is
+    converted to it when it is first read as an attribute.
     """
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Keyed(dict[str, Any]):
 
     @classmethod
     def of(cls, document: Mapping[str, object]) -> Self:
-        """The object that a file holds or a user gave."""
+        """The document as this class: itself if it is one already."""
         return document if isinstance(document, cls) else cls(document)
 
     def but(self, **changes: object) -> Self:
@@ -65,8 +65,8 @@ class Keyed(dict[str, Any]):
 
 
 class _Unread(property):
-    """A key that nobody has read yet: its type is looked up then, since for all keys of all classes
-    that would take 15 ms of an import.
+    """A declared key that nobody has read yet. Its type is only looked up when it is first read,
+    since doing that for all keys of all classes would make an import 15 ms slower.
     """
 
     def __init__(self, owner: type[Keyed], name: str, read: Reader) -> None:
@@ -85,7 +85,7 @@ _hints = cache(get_type_hints)
 
 
 def _kept(name: str, read: Reader, inside: Reader) -> Reader:
-    """Reads a key, and keeps what it made of the value."""
+    """A reader of a key that converts its value by `inside`, and stores the result in its place."""
 
     def held(own: Keyed) -> object:
         value = read(own)
@@ -100,8 +100,8 @@ def _kept(name: str, read: Reader, inside: Reader) -> Reader:
 
 
 def _reader(hint: object) -> Reader | None:
-    """Makes the objects in a value of this type; None where it holds none. A value that has them
-    stays itself.
+    """What converts the JSON objects in a value of this type to their `Keyed` classes; None if the
+    type has no such class in it. It returns a value that needs no conversion itself, not a copy.
     """
     if isinstance(hint, type) and issubclass(hint, Keyed):
         return hint.of
@@ -110,7 +110,7 @@ def _reader(hint: object) -> Reader | None:
         return None
     make, kinds = inner[0], frozenset(get_args(hint))
 
-    # All are looked at, since a plain one may have been added to those that were made before.
+    # All items are checked: a plain one may have been added after the others were converted.
     def listed(held: list[object]) -> list[Any]:
         if kinds.issuperset(map(type, held)):
             return held

@@ -1,4 +1,4 @@
-"""A key-value store for caches: one SQLite file that processes and threads share."""
+"""A key-value store for caches, in one SQLite file that processes and threads share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _DROP = "DELETE FROM entries WHERE at <= (SELECT min(at) + (max(at) - min(at)) /
 
 
 class KeyValue:
-    """Bytes by key in one SQLite file that nobody else may read; the first value for a key stays.
+    """Bytes by key in one SQLite file that only its owner may read. Thread-safe.
 
-    A link counts as trouble with the disk.
+    The first value for a key stays. A damaged value counts as missing. If the file cannot be used
+    (also because it is a link), there is one warning, and all values count as missing.
 
     Args:
         path: the file; its folder is made.
-        what: its name in a warning, such as `call cache`. without: the consequence in a warning,
-    likewise. most_bytes: the size above which the oldest eighth is deleted. batch: values written
-    together; a killed process loses at most this many. A damaged value counts as missing. Trouble
-    with the disk or with another process gives one warning, and values that cannot be read or
-    written count as missing. Thread-safe.
+        what: the name of the store in the warning, such as `call cache`.
+        without: what follows for the user if it cannot be used, for the warning.
+        most_bytes: the size above which the oldest eighth is deleted.
+        batch: values that are written together; a killed process loses at most this many.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class KeyValue:
             try:
                 value, checksum = self._base.execute(_GET, (key,)).fetchone() or (None, 0)
                 if value is not None and zlib.crc32(value) != checksum:
-                    # Left there, it would keep out a good value: the first one for a key stays.
+                    # Deleted, since `put` never replaces a value.
                     self._base.execute("DELETE FROM entries WHERE key = ?", (key,))
                     return None
                 return value
@@ -83,7 +83,7 @@ class KeyValue:
                 return None
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Keep a value, unless there is one for this key."""
+        """Store a value, unless there is one for this key."""
         with self._lock:
             self._pending.setdefault(key, value)
             if len(self._pending) % self._batch == 0:
@@ -100,6 +100,7 @@ class KeyValue:
                     self._base = None
 
     def _write(self) -> None:
+        """Write the pending values; if another process is writing, they stay for the next time."""
         values, self._pending = self._pending, {}
         if self._base is None or not values:
             return
@@ -114,7 +115,7 @@ class KeyValue:
             finally:
                 self._base.execute("COMMIT")
         except sqlite3.Error as problem:
-            if len(values) < MOST_PENDING:  # another process is writing: later, then
+            if len(values) < MOST_PENDING:
                 self._pending = values
             else:
                 self._warn(problem)
@@ -128,5 +129,5 @@ class KeyValue:
 
 
 def key_of_texts(*texts: str) -> bytes:
-    """A key of 32 bytes that other texts do not have."""
+    """A key of 32 bytes for these texts: their SHA-256."""
     return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).digest()

@@ -1,5 +1,5 @@
-"""Registries of things by name: built in, added in Python, from installed packages, or named as
-`module:Name`.
+"""Registries, which find programs, strategies and the like by name: built in, added in Python, from
+installed packages, or imported as `module:Name`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,20 @@ class _Source(NamedTuple):
 
 @contextmanager
 def names_from(file: object, instead: str) -> Iterator[None]:
-    """Import no code in the block, since its names come from a file and not from the user. Args:
-    file: the source of the names; None where they are the user's, unless an outer block says
-    otherwise. instead: how the user can give such a name, for the UserError.
+    """Refuse to import code in the block, since the names in it come from a file, and a file may
+    come from a stranger.
+
+    Args:
+        file: the file; None if the user gave the names, which changes nothing inside a block that
+            has a file.
+        instead: how the user can give such a name, for the UserError.
     """
     with bound(SOURCE, SOURCE.get() if file is None else _Source(str(file), instead)):
         yield
 
 
 def refuse_from_file(what: str) -> None:
-    """Raise UserError where `names_from` says that a file chooses this code or host."""
+    """Raise UserError if this code or host is named by a file (see `names_from`)."""
     source: _Source | None = SOURCE.get()
     if source is not None:
         raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
@@ -47,8 +51,8 @@ def refuse_from_file(what: str) -> None:
 
 @lru_cache(maxsize=4)
 def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Our entry points in all packages on the path by their groups, kept because the search, which
-    reads every package, takes a while.
+    """The entry points of all packages on the path whose group begins with `folkmoot.`, by group.
+    Cached, because the search reads the metadata of every installed package.
     """
     found = entry_points()
     ours = [group for group in found.groups if group.startswith("folkmoot.")]
@@ -56,9 +60,7 @@ def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]
 
 
 class Found(NamedTuple):
-    """The result of looking up a spec: the name, the thing of that name, and the text after the
-    name and a colon.
-    """
+    """What a spec such as `NAME:rest` names: the name, the thing of that name, and the rest."""
 
     name: str
     thing: Any
@@ -66,7 +68,10 @@ class Found(NamedTuple):
 
 
 def instances(kind: type[T], what: str) -> Callable[[str, object], T]:
-    """What checks that the things of a registry are of a class; `what` is one of them in words."""
+    """A check for a registry, which raises UserError for a thing that is not of class `kind`.
+
+    `what` is such a thing in words, with its article.
+    """
 
     def checked(name: str, thing: object) -> T:
         if not isinstance(thing, kind):
@@ -78,15 +83,17 @@ def instances(kind: type[T], what: str) -> Callable[[str, object], T]:
 
 
 class Registry(MutableMapping[str, T]):
-    """The programs, strategies, environments or optimizers that can be named.
+    """Things of one kind by name, such as all programs, strategies or optimizers.
 
-    The mapping holds built-in things and those added in Python. `find` also imports the entry
+    The mapping holds what is built in and what was added in Python. `find` also imports the entry
     points `folkmoot.KIND` of installed packages. Only `spec` imports what a user names as
     `module:Name`, also from the working folder, but nothing that a file names (`names_from`).
 
-    Args: kind: what there is here, in the plural, such as `programs`. checked: (name, what was
-        imported) → what is kept; raises UserError for what does not belong here. built_in: gives
-        what is built in; called when something is first asked for.
+    Args:
+        kind: what is registered, in the plural, such as `programs`.
+        checked: (name, what was imported) → what is registered; raises UserError for what does not
+            belong here.
+        built_in: returns the built-in things; called when something is first looked up.
     """
 
     def __init__(
@@ -118,7 +125,7 @@ class Registry(MutableMapping[str, T]):
 
     @property
     def what(self) -> str:
-        """One of them, in words."""
+        """The singular of `kind`, in words."""
         if self.kind == "strategies":
             return "strategy"
         return self.kind.removesuffix("s").replace("_", "-")
@@ -141,17 +148,17 @@ class Registry(MutableMapping[str, T]):
         return self._entries.get(name)
 
     def named(self, name: object) -> T:
-        """The thing with this name. Raises UserError where there is none, and as `find` does."""
+        """The thing with this name. Raises UserError if there is none, and as `find` does."""
         found = self.find(name)
         if found is None:
             raise no_such(self.what, name, self.names())
         return found
 
     def spec(self, text: str) -> Found | None:
-        """The name or `module:Name` that a user's spec begins with; None when there is no such
-        thing.
+        """What is named by the beginning of a user's spec, a known name or `module:Name`; None if
+        there is no such thing.
 
-        What is named as `module:Name` is known under that name from then on. Raises UserError for a
+        What is imported as `module:Name` is registered under that name. Raises UserError for a
         module that cannot be imported or that a file names, and as `find` does.
         """
         name, _, rest = text.partition(":")
@@ -174,9 +181,9 @@ class Registry(MutableMapping[str, T]):
         return Found(name, self._entries[name], rest or "")
 
     def adopted(self, thing: object) -> str:
-        """The name of a function that a user passes: that of its entry point, or `module:Name`.
+        """The name for an object that a user passes: that of its entry point, or `module:Name`.
 
-        It is known by that name from then on if it can be imported by it.
+        The object is registered under this name if it can be imported by it.
         """
         module, attribute = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
         name = f"{module}:{attribute or type(thing).__qualname__}"
@@ -191,11 +198,11 @@ class Registry(MutableMapping[str, T]):
         return _entry_points(tuple(sys.path)).get(f"folkmoot.{self.kind}", ())
 
     def _imported(self, name: str, module: str, attribute: str) -> Any:
-        """The thing of that name in a module, also one in the working folder; None without the
+        """The attribute of a module, which may be in the working folder; None if there is no such
         module.
 
-        This is the only place that imports code by a name. Raises UserError for a name that a file
-        holds, and for a module that cannot be imported, or has no such name.
+        Only here is code imported by a name. Raises UserError for a name that a file holds, and for
+        a module that cannot be imported or has no such attribute.
         """
         meant = did_you_mean(module, self.names())
         refuse_from_file(f"the {self.what} {name}{meant}, which is code")
@@ -207,7 +214,8 @@ class Registry(MutableMapping[str, T]):
             imported = self._loaded(name, lambda: import_module(module))
         except UserError as problem:
             cause = problem.__cause__
-            # It, or a package around it, is missing. A module that it imports in turn is an error.
+            # The module itself or a package around it is missing. If it exists, and imports a
+            # module that does not, that is an error.
             if isinstance(cause, ModuleNotFoundError) and f"{module}.".startswith(f"{cause.name}."):
                 return None
             raise
@@ -230,8 +238,8 @@ class Registry(MutableMapping[str, T]):
 
 
 def _in_dots(text: str) -> str:
-    """A spec with a file's path as the name of its module: `./sub/mine.py:Triage` as
-    `sub.mine:Triage`. Raises UserError for a file that has no such name here.
+    """The spec with a file's path replaced by its module: `./sub/mine.py:Triage` becomes
+    `sub.mine:Triage`. Raises UserError for a file that cannot be imported from here.
     """
     file, _, rest = text.partition(".py:")
     if os.sep not in file or not Path(f"{file}.py").is_file():

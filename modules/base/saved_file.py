@@ -1,4 +1,4 @@
-"""The file of a saved program: read as plain JSON of limited size and depth, or not at all."""
+"""The files of a saved program: their names, and what may not stand in them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .errors import UserError
 
 FILE, MODULE = "program.json", "module.json"
 LM_FILE = "lm.json"
-"""The LM of agents without one, beside a saved program."""
+"""The LM of those agents that have none of their own; in the folder of a saved program."""
 MEASURED = "measured.json"
-"""The kinds of the questions that a saved program was measured on, beside it."""
+"""The kinds of questions that a saved program was measured on; in its folder."""
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
 Described = dict[str, Any]
-"""What a program's `describe()` gives: the settings of its constructor as JSON. Each protocol, also
-one of another package, has settings of its own.
+"""What a program's `describe()` returns: the arguments of its constructor as JSON. Each protocol,
+also one of another package, has its own.
 """
 
 ADDRESSES = frozenset(
@@ -25,11 +25,12 @@ ADDRESSES = frozenset(
 
 
 def check_document(document: object, where: str) -> None:
-    """Raise UserError for an address or key of an LM, wherever it stands, and for too deep a
+    """Raise UserError for an address or key of an LM anywhere in the document, and for too deep a
     nesting.
 
-    The options and further columns of a demonstration's question may be called anything.
+    Only the options and the `meta` of a demonstration's question may have keys of any name.
     """
+    # A list and not recursion, which a deeply nested document would overflow.
     waiting = [(document, 1, False, False)]
     while waiting:
         value, depth, demo, any_names = waiting.pop()

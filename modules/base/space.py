@@ -1,7 +1,7 @@
-"""Search spaces: how parameters declare the values that a study tries, and when each exists.
+"""Search spaces: the values that a study tries for each parameter, and when the parameter exists.
 
-Optuna is imported once a study asks for its distributions: a program that is only asked does
-without.
+Optuna is only imported when a study asks for its distributions: a program that just answers
+questions does not need it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ MOST_VALUES = 100_000
 
 @dataclass(frozen=True)
 class When:
-    """The condition that another parameter, declared before, has one of the values or is above a
-    number; with `less`, its difference to a third parameter is.
+    """The condition under which a parameter exists: another `parameter`, declared before it, has a
+    value `among` these or `above` this number. With the name of a third parameter as `less`, it is
+    the difference of the two that must be above.
     """
 
     parameter: str
@@ -50,7 +51,7 @@ Distribution: TypeAlias = "CategoricalDistribution | IntDistribution | FloatDist
 
 
 class Declaration(NamedTuple):
-    """A distribution of Optuna's by the name of its class, with the arguments it is made of."""
+    """A distribution of Optuna's that is not made yet: its class's name and its arguments."""
 
     kind: str
     arguments: tuple[Any, ...]
@@ -69,15 +70,15 @@ class Parameter:
     parameter unset.
 
     Args:
-        given: the values, as a distribution of Optuna's or what declares one; lists and mappings
-            stand in them as JSON (see `choice`).
+        given: the values, as a distribution of Optuna's or the declaration of one; lists and
+            mappings are JSON text in it (see `choice`).
         when: the condition under which the parameter exists.
         joins: the parameter that this one completes: `strongest` with the value `critic` makes the
             `tie_break` `strongest:critic`.
-        default: what a description means that does not name the parameter; one that has a default
-            is only varied where it is named, or where none is (see `settled`).
-        among: a parameter that is a list; only its items are allowed.
-        of_roles: (names of the user's own roles) → the values where there are any.
+        default: the value where a program's description does not name the parameter; a parameter
+            with a default is only varied if it is named, or if none is (see `settled`).
+        among: the name of a parameter that is a list; only its items are allowed values.
+        of_roles: (names of the user's own roles) → the values, if there are such roles.
     """
 
     given: Distribution | Declaration
@@ -98,7 +99,7 @@ Space = Mapping[str, Parameter]
 
 
 def choice(*values: object) -> Declaration:
-    """Some JSON values to choose from: Optuna keeps lists and mappings as their JSON text."""
+    """A choice among JSON values; lists and mappings are turned into JSON text for Optuna."""
     return Declaration("CategoricalDistribution", (tuple(map(coded, values)),))
 
 
@@ -108,7 +109,9 @@ def whole_numbers(low: int, high: int) -> Declaration:
 
 
 def coded(value: object) -> Any:
-    """A value as a distribution has it: lists and mappings, and texts like those, are JSON."""
+    """A value as Optuna keeps it: a list or a mapping as JSON text, and so a text that looks like
+    one.
+    """
     plain = value is None or isinstance(value, int | float)
     if isinstance(value, str):
         plain = not value.startswith(("[", "{", '"'))
@@ -123,10 +126,10 @@ def lists(
     ordered: bool = True,
     repeated: bool = False,
 ) -> Declaration:
-    """All lists of `least` to `most` of the items: in every order or in theirs, each item once or
-    more often. Short lists come first.
+    """A choice among all lists of `least` to `most` of the items, short lists first.
 
-    Raises ValueError for more than MOST_VALUES of them.
+    Where lists are `ordered`, each order of the same items is another list; an item is in a list
+    more than once only if `repeated`. Raises ValueError for more than MOST_VALUES lists.
     """
     allowed = list(items)
     most = len(allowed) if most is None else most

@@ -1,5 +1,5 @@
-"""Runs a program's coroutine from synchronous code, on one event loop shared by the whole
-process.
+"""Runs coroutines from synchronous code on one event loop that the whole process shares, and users'
+own code where it cannot block or end that loop.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CANCEL_SECONDS = 10.0  # how long an interrupted call may take to clean up
 
 
 class _SharedLoop:
-    """A background event loop, started when first needed and stopped when the process ends.
+    """An event loop in a background thread, started when first needed and stopped when the process
+    ends.
 
-    One loop serves all threads (DSPy optimizers call programs from many), so that connections are
-    pooled and in-flight limits hold across them. Context variables of the caller travel with each
-    call. A forked process, which has no thread but its own, starts another loop.
+    One loop serves all threads (DSPy optimizers call programs from many), so that they share
+    connections and limits on calls in flight. Each call has the context variables of its caller.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,8 +48,7 @@ class _SharedLoop:
             if self._loop is None:
                 ready: Future[asyncio.AbstractEventLoop] = Future()
                 self._over = asyncio.Event()
-                # A daemon, since Python waits for all other threads before it calls what stops this
-                # one.
+                # A daemon: at exit, Python waits for all other threads before it calls `stop`.
                 serve = partial(asyncio.run, self._serve(ready))
                 self._thread = threading.Thread(target=serve, name=self.name, daemon=True)
                 self._thread.start()
@@ -58,7 +57,7 @@ class _SharedLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def runs_here(self) -> bool:
-        """Whether the caller is on it."""
+        """Whether the caller runs on this loop."""
         return self._thread is threading.current_thread()
 
     async def _serve(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
@@ -75,12 +74,12 @@ class _SharedLoop:
 
 
 class finishing:  # noqa: N801
-    """Inside the block, something is finished although it was cancelled: whoever cancelled it waits
-    for it.
+    """Mark that the block is finishing work although it was cancelled, such as waiting for the
+    reply to a call that is paid for. `run_sync` waits for such blocks.
     """
 
     under_way = 0
-    left = False  # whoever cancelled it waits no longer
+    left = False  # a second Ctrl-C has ended the wait for them
 
     def __enter__(self) -> None:
         finishing.under_way += 1
@@ -93,27 +92,30 @@ class finishing:  # noqa: N801
 
 _LOOP = _SharedLoop("folkmoot-loop")
 _PROGRAMS = _SharedLoop("folkmoot-programs")
-"""The loop of coroutines of a user's own, which may block it by a call that waits."""
+"""The loop for users' own coroutines, which may block it with synchronous calls."""
 
-# A forked child has a copy of the loop and its lock, but not the thread that serves it.
+# A forked child has copies of the loops and their locks, but not their threads: it starts afresh.
 if hasattr(os, "register_at_fork"):
     for _shared in (_LOOP, _PROGRAMS):
         os.register_at_fork(after_in_child=partial(_shared.__init__, _shared.name))  # type: ignore[misc]
 
 
 class RunEnding(BaseException):
-    """Ends a run, whoever raises it and whatever code of a user's it passes on its way."""
+    """Ends a run. Not an Exception, so that no user's code it passes through catches it."""
 
 
 class _Interrupted(RunEnding):
-    """A KeyboardInterrupt that a user's code raised, on its way to whoever waits for it."""
+    """Stands for a KeyboardInterrupt of a user's code, which would end the event loop, until
+    `run_sync` raises it again.
+    """
 
 
 class ends_alone:  # noqa: N801
-    """Make an exception of a user's code in the block end only that call, not the loop or worker
-    that it runs in. A BaseException becomes an Exception: a request to end a process, task or
-    generator is an error of that call. A KeyboardInterrupt ends `run_sync`, and a `RunEnding` the
-    run.
+    """Make any exception of a user's code in the block end only that call, and not the event loop
+    or worker that it runs in.
+
+    A BaseException, such as SystemExit, becomes a RuntimeError. But a `RunEnding` passes and ends
+    the run, a KeyboardInterrupt ends `run_sync`, and the cancellation of the task passes, too.
     """
 
     def __enter__(self) -> None:
@@ -134,7 +136,7 @@ class ends_alone:  # noqa: N801
                 return
             raise RuntimeError("the program cancelled itself") from problem
         if isinstance(problem, GeneratorExit) and trace is not None and trace.tb_next is None:
-            return  # nothing below raised it: Python closes this very coroutine
+            return  # raised by no code in the block: Python is closing the coroutine around it
         raise RuntimeError(f"{type(problem).__name__} {said_by(problem, '')}".strip()) from problem
 
 
@@ -148,7 +150,7 @@ def _being_cancelled() -> bool:
 
 
 def run_ending(problem: BaseException) -> RunEnding | None:
-    """The part of an exception, or of a group, that ends the whole run; None if there is none."""
+    """The exception itself, or the first one in its group, if it ends the whole run; else None."""
     if isinstance(problem, BaseExceptionGroup):
         return next(filter(None, map(run_ending, problem.exceptions)), None)
     if isinstance(problem, KeyboardInterrupt):
@@ -157,7 +159,7 @@ def run_ending(problem: BaseException) -> RunEnding | None:
 
 
 class _CarriedError(Exception):
-    """Brings what is no `Exception` out of the shared loop, which ends by those that reach it."""
+    """Wraps a BaseException on its way out of the shared loop, which it would end unwrapped."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -165,8 +167,8 @@ class _CarriedError(Exception):
 
 
 async def _carried(function: Callable[..., Awaitable[T]], *args: object, **named: object) -> T:
-    """The result of an async function. What would end the loop comes out as a `_CarriedError`, such
-    as a budget's end.
+    """The result of an async function. A BaseException that would end the loop, such as that of an
+    exhausted budget, is raised as a `_CarriedError`.
     """
     try:
         return await function(*args, **named)
@@ -179,8 +181,8 @@ async def _carried(function: Callable[..., Awaitable[T]], *args: object, **named
 async def _on(
     loop: _SharedLoop, function: Callable[..., Awaitable[T]], *args: object, **named: object
 ) -> T:
-    """The result of an async function on another loop. Cancelling cancels it, and waits until it
-    has ended.
+    """The result of an async function that runs on another loop. If the caller is cancelled, so is
+    the function, and the caller waits until it has ended.
     """
     started: Future[None] = Future()
     ended: Future[None] = Future()
@@ -204,8 +206,8 @@ async def _on(
 
 
 async def on_own_loop(function: Callable[..., Awaitable[T]], *args: object, **named: object) -> T:
-    """The result of an async function of a user's, on a loop where it may wait without a turn for
-    others: what it asks an LM, awaited or not, is answered on the shared loop meanwhile.
+    """The result of a user's async function. It runs on a loop of its own kind, which it may block:
+    its LM calls, awaited or not, are answered on the shared loop meanwhile.
     """
 
     async def alone() -> T:
@@ -216,18 +218,17 @@ async def on_own_loop(function: Callable[..., Awaitable[T]], *args: object, **na
 
 
 async def on_shared_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """The result of an async function, which a user's coroutine leaves to the loop that calls
-    share.
+    """The result of an async function, which runs on the shared loop even if a coroutine on the
+    users' loop awaits it.
     """
     return await (_on(_LOOP, function, *args) if _PROGRAMS.runs_here() else function(*args))
 
 
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first,
-    and a second one waits no longer.
+    """The result of an async function, for synchronous code. Ctrl-C cancels the function and lets
+    it clean up first; a second one ends that wait.
 
-    Raises concurrent.futures.CancelledError when an async form of the caller was
-    cancelled.
+    Raises concurrent.futures.CancelledError when the async form of the caller was cancelled.
     """
     if _LOOP.runs_here():
         raise RuntimeError(
@@ -261,7 +262,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
         if not future.done():
             cancelled = future.cancel()
         if cancelled and started.is_set():
-            # calls that were sent are awaited, as long as each of them may take
+            # Calls that were sent will be paid for, so their replies are awaited and kept.
             try:
                 while not ended.wait(CANCEL_SECONDS) and finishing.under_way:
                     _LOG.warning("waiting for %d calls that were sent", finishing.under_way)
@@ -272,16 +273,15 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
 
 
 async def in_thread(function: Callable[..., T], *args: object, **named: object) -> T:
-    """The result of a function that waits, from a thread of its own with the caller's context
-    variables.
+    """The result of a blocking function, called in a thread with the caller's context variables.
 
-    There are as many threads as calls in flight, which the caller limits.
+    The number of threads has no limit here, since callers limit the calls in flight.
     """
 
     from anyio import CapacityLimiter, to_thread
 
     def called() -> T:
-        # in the thread: a GeneratorExit that came out of it would close the waiting task
+        # Here, since a GeneratorExit that left the thread would close the task that waits for it.
         with ends_alone():
             return function(*args, **named)
 

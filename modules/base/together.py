@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """The results of coroutines that run at the same time, in their order.
+    """The results of coroutines that run at the same time, in the order of the coroutines.
 
-    One that fails ends the others, and its exception is raised.
+    If one fails, the others are cancelled, and its exception is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:
             tasks: list[asyncio.Task[T]] = []
             for part in work:
                 tasks.append(group.create_task(part))
-                # In these turns of the event loop it begins, and its request goes out before the
-                # next one is written.
+                # Two turns of the event loop: in them the task begins and its request goes out,
+                # before the next request is written.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     finally:
-        # One of them that was never begun would be complained of by Python.
+        # Python warns of a coroutine that was never started; closing it prevents that.
         if isinstance(work, Sequence):
             for part in work:
                 part.close()
@@ -36,15 +36,14 @@ async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
 
 
 async def those_who_answer(work: Iterable[Callable[[], Awaitable[T]]]) -> list[T | CallError]:
-    """As `together`, but a request that an endpoint refuses ends only its own work and stands in
-    its place, so that a panel goes on without that member. If all are refused, the first refusal is
-    raised.
+    """As `together`, but where an endpoint refuses a request, its error is the result of that work,
+    so that a panel goes on without this member. If all are refused, the first error is raised.
     """
 
     async def attempt(part: Callable[[], Awaitable[T]]) -> T | CallError:
         try:
             return await part()
-        except (FatalCallError, GivenUpError):  # which concern the others, too
+        except (FatalCallError, GivenUpError):  # the fault is not this request's alone
             raise
         except CallError as problem:
             return problem

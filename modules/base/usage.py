@@ -1,4 +1,4 @@
-"""Sums of the usage of LM calls: calls, tokens and dollars. Unknown values stay unknown."""
+"""The usage of LM calls: sums of calls, tokens and dollars, in which the unknown stays unknown."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ N = TypeVar("N", int, float)
 
 
 class UsageFields(Keyed):
-    """The sums of `Usage` as JSON; files of earlier versions lack the last four. `calls` is None
-    where a program may have asked in a thread of its own.
+    """The sums of `Usage` as JSON. Files of earlier versions lack the last four. `calls` is None
+    where a program may have made calls that were not counted, in a thread of its own.
     """
 
     __slots__ = ()
@@ -35,16 +35,17 @@ _sums_in = itemgetter(*_SUMS)
 
 @dataclass
 class Usage:
-    """Sums over LM calls. A value that one paid call did not report is None in the sum, which means
-    unknown, not 0.
+    """Sums over LM calls. A sum is None, which means unknown and not 0, if one of the paid calls
+    did not report its value.
 
-    `calls` counts every answer used; `cached_calls` are those of them that came from a record or
-    cache and cost nothing. Tokens and `cost_usd` are those of the calls that were really made:
-    `cached_prompt_tokens` of the `prompt_tokens` came from the provider's cache and
-    `cache_write_tokens` went into it, and `reasoning_tokens` are the hidden part of the
-    `completion_tokens`. `truncated_calls` ended at a token limit. `finish_reason` is not part of
-    the bill: how the calls ended, and of several ways the worst. Nor is `probability`: that of the
-    last answer, where the LM gave one.
+    `calls` counts all answers; `cached_calls` are those of them that came from a record or cache
+    and cost nothing. Tokens and `cost_usd` are those of the calls that were really made: of the
+    `prompt_tokens`, `cached_prompt_tokens` came from the provider's cache and `cache_write_tokens`
+    went into it; `reasoning_tokens` are the hidden part of the `completion_tokens`.
+    `truncated_calls` ended at a token limit.
+
+    Not part of the bill: `finish_reason` (the worst way in which a call ended), `probability` and
+    `thoughts` (of the last answer that has them) and `models` (the LMs that answered).
     """
 
     calls: int = 0
@@ -63,25 +64,25 @@ class Usage:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Usage:
-        """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
+        """The usage in a row or a ledger's line. What an earlier version did not write is None."""
         calls = fields.get("calls", 0)
-        # Calls that were all cached cost nothing, so what was not noted of them is 0, not unknown.
+        # Calls that were all cached cost nothing, so what is missing of them is 0, not unknown.
         paid = calls is None or calls > fields.get("cached_calls", 0)
-        usual = _NOT_NOTED if paid else _NOTHING
-        return cls(*map(fields.get, usual, usual.values()))
+        missing = _NOT_NOTED if paid else _NOTHING
+        return cls(*map(fields.get, missing, missing.values()))
 
     @classmethod
     def of_calls(cls, lines: Collection[Mapping[str, Any]]) -> Usage:
         """The sum of paid calls, from their lines in a ledger."""
         sums: dict[str, Any] = {}
-        for name, usual in _NOT_NOTED.items():
-            column = [line.get(name, usual) for line in lines]
+        for name, missing in _NOT_NOTED.items():
+            column = [line.get(name, missing) for line in lines]
             sums[name] = None if None in column else sum(column, _NOTHING[name])
         return cls(**sums | {"calls": len(lines)})
 
     @classmethod
     def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:
-        """The usage of calls that were paid for and of which no more is known."""
+        """The usage of calls that were paid for, at an unknown price."""
         values: dict[str, Any] = dict.fromkeys(_SUMS)
         return cls(
             **values | {"calls": calls, "cached_calls": 0, "truncated_calls": truncated_calls}
@@ -93,9 +94,10 @@ class Usage:
         return plus(self.prompt_tokens, self.completion_tokens)
 
     def add(self, other: Usage) -> None:
+        """Add another usage to this one."""
         own, others = vars(self), vars(other)
         before = _sums_in(own)
-        # Most sums are of one call.
+        # Quick, for the most frequent case: a sum of one call.
         if before == _ZEROS:
             own.update(others)
             return
@@ -112,14 +114,14 @@ class Usage:
         self.models |= other.models
 
     def without(self, part: Usage) -> Usage:
-        """The sum without one of its parts."""
+        """This sum without one of its parts."""
         left: dict[str, Any] = {
             name: plus(getattr(self, name), getattr(part, name), -1) for name in _SUMS
         }
         return Usage(**left)
 
     def to_dict(self) -> UsageFields:
-        # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
+        # Rounded below any price: the sum must not depend on the order in which calls ended.
         sums = UsageFields.of(dict(zip(_SUMS, _sums_in(vars(self)), strict=True)))
         if self.cost_usd is not None:
             sums["cost_usd"] = round(self.cost_usd, 12)
@@ -127,12 +129,14 @@ class Usage:
 
 
 def _badness(finish_reason: str) -> tuple[bool, bool, str]:
-    """Sorts ways to end: the usual one, others, cut off; the same whatever the order of calls."""
+    """A sort key for how replies end: as usual, in another way, cut off; ties go by name, so that
+    the worst one does not depend on the order of calls.
+    """
     return finish_reason in CUT_OFF, finish_reason != "stop", finish_reason
 
 
 CUT_OFF = ("length", "max_tokens")
-"""The names that endpoints have for the end of a reply at a token limit."""
+"""The finish reasons of endpoints for a reply that ended at a token limit."""
 
 REFUSED = frozenset(
     {
@@ -141,23 +145,23 @@ REFUSED = frozenset(
         *("error_toxic", "model_armor", "image_safety", "image_prohibited_content"),
     }
 )
-"""The names that providers have for the end of a reply which they or the LM refused."""
+"""The finish reasons of providers for a reply that they or the LM refused."""
 
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
 _ZEROS = _sums_in(vars(Usage()))
 _NOTHING = Usage().to_dict()
 _NOT_NOTED = _NOTHING.but(**dict.fromkeys(DETAILS))
-"""What the usage of an earlier version lacks, where calls were paid for."""
+"""Defaults for what a line about paid calls lacks: None for what earlier versions did not write."""
 
 
 def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
-    """The sum, or the difference; None where one of the two is not known."""
+    """`a + sign * b`; None if one of the two is unknown."""
     return None if a is None or b is None else a + sign * b
 
 
 def tokens_of(usage: UsageFields) -> int | None:
-    """The tokens of prompts and completions together; None where they are not known."""
+    """The tokens of prompts and completions together; None if they are unknown."""
     return plus(usage["prompt_tokens"], usage["completion_tokens"])
 
 

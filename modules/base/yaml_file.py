@@ -1,4 +1,4 @@
-"""YAML files of users, read strictly: no code, no key twice, nothing that unfolds without end."""
+"""Strict reading of users' YAML files: no code, no key twice, no references without end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .errors import UserError
 from .files import read_regular
 
 MOST_BYTES, MOST_VALUES = 2**24, 100_000
-"""The largest YAML file, and the most values in it once its references are followed."""
+"""The largest YAML file, and the most values in it once its references are expanded."""
 SUFFIXES = (".yaml", ".yml")
 ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".tab", ".psv", ".parquet", ".xlsx", ".xlsm")
-"""The types of files that hold questions, which are given by mistake where YAML is wanted."""
+"""Suffixes of files with questions, which users give by mistake where a YAML file is wanted."""
 
 
 def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
-    """The mapping that a YAML file holds. Raises UserError naming file and line, and of anything
-    else, `what` it does not hold, with `such` a line.
+    """The mapping in a YAML file. Raises UserError for any other content.
+
+    `what` says what the file should describe, and `such` is an example of a line of it.
     """
     suffix = path.suffix.casefold()
     wanted = f"name a YAML file with a line such as {such!r}"
@@ -58,8 +59,8 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML's safe loader, which also refuses a key that stands twice instead of dropping the first,
-    and references that unfold to more than any program has.
+    """YAML's safe loader, which also refuses a key that stands twice (instead of dropping the first
+    value) and references that expand to more than `MOST_VALUES` values.
     """
 
     def get_single_node(self) -> yaml.Node | None:
@@ -76,7 +77,7 @@ class StrictLoader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                continue  # a list or mapping as a key, which the loader below refuses
+                continue  # a list or a mapping as a key is refused by `super` below
             # `<<` may stand twice: it merges a mapping, and names no value.
             if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
                 raise yaml.constructor.ConstructorError(
@@ -87,11 +88,11 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """The number of values in a node, each as often as it is referred to; endless within
-    itself.
+    """The number of values in a node with all references expanded; more than `MOST_VALUES` if the
+    node contains itself.
     """
     if id(node) not in sizes:
-        sizes[id(node)] = MOST_VALUES + 1  # which it keeps if it holds itself
+        sizes[id(node)] = MOST_VALUES + 1  # the size it has if it is met again inside itself
         parts = [] if isinstance(node, yaml.ScalarNode) else node.value
         if isinstance(node, yaml.MappingNode):
             parts = chain.from_iterable(parts)
@@ -99,7 +100,7 @@ def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-# YAML 1.1 reads 1e-3 as text, though whoever writes it means a number.
+# PyYAML reads 1e-3 as text, as YAML 1.1 does, but whoever writes it means a number.
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )

@@ -1,4 +1,4 @@
-"""The host that a client may reach: by https and at public addresses, unless it is listed."""
+"""Checks the hosts that a client may reach: by https and at public addresses, unless listed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Place = tuple[str, int]
 _NAME = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 )
-# A last label that browsers and C libraries take for a number makes the whole an IPv4 address.
+# Browsers and C libraries read a name whose last label is such a number as an IPv4 address.
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOCAL = (
@@ -32,11 +32,11 @@ class PrivateAddressError(OSError):
 
 
 def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
-    """Whether a host, `HOST` or `HOST:PORT`, is listed as private: then any address will do, and
-    http as well; every other one is reached by https and only at public addresses.
+    """Whether a host, `HOST` or `HOST:PORT`, is listed in `private`: it may then have any address,
+    and be reached by http.
 
-    Raises UserError for what is not a host, another scheme, and a private address that is not
-    listed.
+    Raises UserError for a text that is no host, and, of hosts that are not listed, for a private
+    address and for another scheme than https.
     """
     usual_port = 80 if scheme == "http" else 443
     name, port = _place(host, usual_port)
@@ -54,12 +54,10 @@ def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a host to the addresses that it may have; only those are connected to. With
-    `private` these are all.
+    """Resolves a host to its public addresses; with `private`, to all.
 
-    The check and the connection use one and the same answer, so a name that is public now and
-    private a moment later gains nothing. Literal addresses pass no resolver: `may_be_private`
-    checks them.
+    The client connects to one of these, so a name that is public now and private a moment later
+    gains nothing. Literal addresses are never resolved: `may_be_private` checks them.
     """
 
     def __init__(self, inner: AbstractResolver, *, private: bool) -> None:
@@ -68,7 +66,9 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises PrivateAddressError when no address is left, OSError when there is none at all."""
+        """Return the addresses that may be used. Raises PrivateAddressError when no address is
+        left, OSError when there is none at all.
+        """
         addresses = await self._inner.resolve(host, port, family)
         kept = [address for address in addresses if self._private or is_public(address["host"])]
         if addresses and not kept:
@@ -80,11 +80,11 @@ class CheckedResolver(AbstractResolver):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public Internet, also by any IPv4 address it carries
-    inside.
+    """Whether a text is an address of the public Internet; an IPv4 address inside an IPv6 one must
+    be public, too.
 
-    Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not, nor
-    is anything that is not a plain address ("127.1", "0x7f000001", "fe80::1%eth0").
+    Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not
+    public, nor is a text in another form ("127.1", "0x7f000001", "fe80::1%eth0").
     """
     try:
         ip = ip_address(address)
@@ -94,7 +94,7 @@ def is_public(address: str) -> bool:
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
     if ip.scope_id is not None or any(ip in network for network in _LOCAL):
         return False
-    # A gateway would lead an address of the Internet to the private one that it carries.
+    # A gateway would forward a request to the IPv4 address inside, which may be private.
     inside = _carried(ip)
     if inside is not None:
         return is_public(str(inside))
@@ -104,7 +104,7 @@ def is_public(address: str) -> bool:
 
 
 def _carried(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address inside a mapped, 6to4 or NAT64 address."""
+    """Return the IPv4 address inside a mapped, 6to4 or NAT64 address, or None."""
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour
@@ -115,8 +115,8 @@ def _is_literal(name: str) -> bool:
 
 
 def _place(text: str, default_port: int) -> Place:
-    """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for
-    others.
+    """Return the host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError
+    for any other text.
     """
     form = isinstance(text, str) and re.fullmatch(
         r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", text.lower(), re.ASCII

@@ -19,8 +19,8 @@ CLOSEST_TITLES = 5
 NAME_CHARS = 200
 """The most characters of a title, a keyword or a source."""
 
-# Status marks, not sentences: an observation is quoted material; what to do with it is said in
-# `signatures/`.
+# Status marks, not instructions: an observation is quoted material, and the prompts in
+# `signatures/` say what to do with it.
 NO_PAGE = "(No page: {query})"
 CLOSEST = " Closest: {titles}"
 NO_PAGE_YET = "(No page yet)"
@@ -31,9 +31,7 @@ NO_MORE_RESULTS = "(No more results: {query})"
 
 @dataclass(frozen=True)
 class Page:
-    """One page as an environment supplies it: untrusted text, with `source` saying where it was
-    read.
-    """
+    """A page of an environment: untrusted text, and in `source` where it was read."""
 
     title: str
     text: str
@@ -51,7 +49,7 @@ class Observation:
     a prompt.
 
     `found` says whether it quotes a page, `title` names that page (for a lookup without a result,
-    the current one), and `source` says where the page was read, or which environment answered.
+    the current page), and `source` says where it was read, or which environment answered.
     """
 
     text: str
@@ -83,11 +81,11 @@ class Environment(ABC):
 
     @abstractmethod
     async def fetch(self, title: str) -> Page | None:
-        """The page with this title, or None if there is none or the title is ambiguous."""
+        """Return the page with this title; None if there is none or the title is ambiguous."""
 
     @abstractmethod
     async def closest(self, query: str, n: int) -> list[str]:
-        """At most `n` titles that `fetch` finds, best first, for a title or for a free-text
+        """Return at most `n` titles that `fetch` finds, best first, for a title or a free-text
         question.
         """
 
@@ -98,15 +96,16 @@ class Environment(ABC):
         """Close files and connections; calling it again does nothing."""
 
     def open(self, *, max_chars: int = MAX_CHARS) -> "Session":
-        """A fresh session, on no page, whose observations have at most `max_chars` characters."""
+        """Return a new session, without a page, whose observations have at most `max_chars`
+        characters.
+        """
         return Session(self, max_chars=max_chars)
 
     async def evidence(
         self, query: str, *, passages: int = 3, max_chars: int = MAX_CHARS
     ) -> list[Observation]:
-        """The starts of the `passages` pages that fit a free-text question best, best first.
-
-        Each is cut to `max_chars`; fewer, or none, when no more pages fit.
+        """Return the beginnings of at most `passages` pages that fit a free-text question best,
+        best first, each cut to `max_chars`.
         """
         pages = await together(map(self.fetch, await self.closest(one_line(query), passages)))
         return [_quote(page.text, page, max_chars) for page in pages if page is not None]
@@ -131,10 +130,10 @@ class Session:
         self._followed: dict[str, int] = {}
 
     async def search(self, title: str) -> Observation:
-        """The opening sentences of the page, which becomes the current one; else the closest
-        titles.
+        """Return the opening sentences of the page with a title, which becomes the current page.
 
-        Where there is no such page the current page stays.
+        If there is no such page, the observation names the closest titles, and the current page
+        stays.
         """
         query = _name(title)
         page = await self._environment.fetch(query) if query else None
@@ -148,11 +147,11 @@ class Session:
         return Observation(cut(text, self._max_chars), False, None, self._environment.source)
 
     async def lookup(self, keyword: str) -> Observation:
-        """The next sentence of the current page that has `keyword` (in any case), with its place
-        among all.
+        """Return the next sentence of the current page with `keyword` (in any case), and its number
+        among all such sentences.
 
-        Each repeat moves on, also when other keywords were looked up in between, until a new page
-        is found.
+        Each repetition returns the next one, also when other keywords were looked up in between,
+        until a search finds a new page.
         """
         page = self._page
         if page is None:
@@ -161,7 +160,7 @@ class Session:
             )
         query = _name(keyword)
         key = query.casefold()
-        # A blank keyword would stand in every sentence.
+        # Every sentence contains a blank keyword.
         hits = [sentence for sentence in page.sentences if key and key in sentence.casefold()]
         place = self._followed[key] = self._followed.get(key, 0) + 1
         if place <= len(hits):

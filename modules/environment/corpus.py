@@ -26,11 +26,10 @@ from .corpus_index import (
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    `index_dir` keeps the index of a file; that of a large one takes minutes at first. Of documents
+    `index_dir` keeps the index of a file; building that of a large one takes minutes. Of documents
     with one title the first is kept.
 
-    Raises UserError, naming file and line (or the document's number), for whatever is not a
-    document.
+    Raises UserError, naming file and line or the document's number, for a wrong document.
     """
 
     source = "corpus"
@@ -61,14 +60,16 @@ class CorpusEnvironment(Environment):
             self._index = open_index(Path(corpus), Path(index_dir))
             self._file = os.open(corpus, os.O_RDONLY)
         if self._documents is not None:
-            # In memory, a document's start is its place in the list.
-            places = (
-                document._replace(start=place) for place, document in enumerate(self._documents)
+            # In memory, a document's start is its index in the list.
+            indexed = (
+                document._replace(start=index) for index, document in enumerate(self._documents)
             )
-            self._index = build(places, self._where)
+            self._index = build(indexed, self._where)
 
     def __getstate__(self) -> dict[str, object]:
-        """The state for another process: documents in memory, or the path of a file."""
+        """Return the state for another process: the path of a file, which it opens itself, or the
+        documents in memory.
+        """
         if self._from_file:
             return {"corpus": str(Path(self._where).absolute()), "index_dir": self._index_dir}
         return vars(self)
@@ -101,7 +102,7 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title, in any case, or but for a parenthetical at its end.
+        """Return the page with this title, in any case, or but for a parenthetical at its end.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
@@ -112,8 +113,8 @@ class CorpusEnvironment(Environment):
         return Page(document.title, document.text, f"{self.source}:{document.id}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """Titles that are `query` plus a parenthetical, then those that fit it best."""
-        best = await to_thread(self._index.best, query, n)  # takes long in millions of documents
+        """Return titles that are `query` plus a parenthetical, then those that fit it best."""
+        best = await to_thread(self._index.best, query, n)  # slow with millions of documents
         named = [document.title for document in self._based(title_key(query))]
         return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
 
@@ -125,9 +126,11 @@ class CorpusEnvironment(Environment):
             self._file = None
 
     def _titled(self, title: str) -> Document | None:
+        """Return the document that `fetch` finds, or None."""
         key = title_key(title)
         for wanted in dict.fromkeys((key, base_key(key))):
-            candidates = map(self._read, self._index.titled(wanted))  # found by hashes alone
+            # The index finds them by hashes, which may be equal by chance.
+            candidates = map(self._read, self._index.titled(wanted))
             documents = [found for found in candidates if title_key(found.title) == wanted]
             exact = [document for document in documents if document.title == title]
             if documents:
@@ -136,6 +139,7 @@ class CorpusEnvironment(Environment):
         return based[0] if len(based) == 1 else None
 
     def _based(self, key: str) -> list[Document]:
+        """Return the documents whose title key is this one plus a parenthetical."""
         return [
             document
             for document in map(self._read, self._index.based(key))
@@ -143,6 +147,7 @@ class CorpusEnvironment(Environment):
         ]
 
     def _read(self, number: int) -> Document:
+        """Return a document by its number in the index."""
         start, length = map(int, self._index.spans[number])
         if self._documents is not None:
             return self._documents[start]

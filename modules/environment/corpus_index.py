@@ -1,4 +1,4 @@
-"""The index of a corpus: which document has a title and which fit a query; built once, then
+"""The index of a corpus: it finds documents by title and by query. It is built once, then
 memory-mapped.
 """
 
@@ -23,10 +23,10 @@ from ..base.fence import one_line
 from ..base.files import locked, write_whole
 
 KIND = f"2, bm25s {version('bm25s')}"
-"""The kind of index written here; others are built anew.
+"""The version of the index; indexes of other versions are rebuilt.
 
-The number goes up when the files or the terms below change. Another version of the library may
-score or store differently, so it counts too.
+Increase the number when the files or the terms below change. The version of the library is a part,
+since another one may score or store differently.
 """
 
 META = "meta.json"
@@ -40,8 +40,8 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 
 
 class Document(NamedTuple):
-    """One paragraph: where it stands (bytes of its file, or place in a list), its name and what it
-    says.
+    """A document, and its position: `start` and `length` in bytes of its file, or `start` as index
+    in a list.
     """
 
     start: int
@@ -52,8 +52,8 @@ class Document(NamedTuple):
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text for search: its words in lower case, without accents, stop words and
-    plural endings.
+    """Return the terms of a text for search: its words in lower case, without accents, stop words
+    and plural endings.
     """
     text = text.lower()
     if not text.isascii():
@@ -64,7 +64,7 @@ def terms(text: str) -> list[str]:
 
 @cache
 def _stop_words() -> frozenset[str]:
-    from bm25s.stopwords import STOPWORDS_EN  # brings half of SciPy
+    from bm25s.stopwords import STOPWORDS_EN  # slow to import: half of SciPy comes with it
 
     return frozenset(STOPWORDS_EN)
 
@@ -77,13 +77,13 @@ def _singular(word: str) -> str:
 
 
 def title_key(title: str) -> str:
-    """`title` as titles are matched: case and white space do not count."""
+    """Return the key of a title: titles that differ only in case or white space have the same."""
     return one_line(unicodedata.normalize("NFKC", title)).casefold()
 
 
 def base_key(key: str) -> str:
-    """A title key without its trailing parenthetical, "kiss and tell (1945 film)" -> "kiss and
-    tell".
+    """Return a title key without its trailing parenthetical: of "kiss and tell (1945 film)",
+    "kiss and tell".
     """
     return _PARENTHETICAL.sub("", key) or key
 
@@ -106,11 +106,11 @@ class CorpusIndex:
         return len(self.spans)
 
     def titled(self, key: str) -> list[int]:
-        """Documents that may have this title key, in file order."""
+        """Return the documents that may have this title key, in file order."""
         return self._named(_hash(TITLE, key))
 
     def based(self, key: str) -> list[int]:
-        """Documents whose title may be this key plus a parenthetical, in file order."""
+        """Return the documents whose title may be this key plus a parenthetical, in file order."""
         return self._named(_hash(BASE, key))
 
     def _named(self, hashed: int) -> list[int]:
@@ -118,14 +118,14 @@ class CorpusIndex:
         return [int(number) for number in self.numbers[start:end]]
 
     def best(self, query: str, n: int) -> list[int]:
-        """At most `n` documents that share a term with `query`, best BM25 score first, ties by
+        """Return at most `n` documents that share a term with `query`, by BM25 score, then by
         number.
         """
         wanted = self.bm25.get_tokens_ids(terms(query))
         if not wanted or n < 1:
             return []
         scores = self.bm25.get_scores_from_ids(wanted)
-        # The n-th best score, so that only documents with at least that are sorted.
+        # Sorting all scores would be slow: only those from the n-th best on are sorted.
         least = np.partition(scores, -n)[-n] if n < len(scores) else 0
         among = np.flatnonzero((scores >= least) & (scores > 0))
         return [int(i) for i in among[np.argsort(-scores[among], kind="stable")][:n]]
@@ -137,11 +137,10 @@ def _hash(kind: str, key: str) -> int:
 
 
 def build(documents: Iterable[Document], where: str) -> CorpusIndex:
-    """Index `documents`, keeping the first of those with the same title (case counts, white space
-    does not).
+    """Return an index of the titles, which count twice, and texts of documents. Of documents with
+    the same title, case included, the first is kept.
 
-    Title and text are searched, the title counting twice. Raises UserError, naming `where`,
-    when there are none.
+    Raises UserError, naming `where`, when there are none.
     """
     vocabulary = {"": 0}
     rows: list[array[int]] = []
@@ -159,8 +158,7 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
         hashes.extend(names)
         named.extend([len(rows)] * len(names))
         spans.extend((document.start, document.length))
-        # Terms are never blank, so a document of "" alone fits no query; one of nothing has no mean
-        # length.
+        # A document without terms has no length, so it gets the term "", which no query has.
         words = terms(document.title) * 2 + terms(document.text) or [""]
         rows.append(array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in words]))
     if not rows:
@@ -176,8 +174,8 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
-    """The documents of a JSONL file of `{"id"?, "title", "text"}`, one per line; blank lines are
-    passed over.
+    """Yield the documents of a JSONL file of `{"id"?, "title", "text"}`, one per line; blank lines
+    are skipped.
 
     Raises UserError, naming file and line, for a line that is not such a document.
     """
@@ -190,9 +188,10 @@ def read_jsonl(path: Path) -> Iterator[Document]:
 
 
 def parse(line: bytes, start: int, where: str, default_id: str) -> Document:
-    """The document on one line, its title on one line and without invisible characters.
+    """Return the document in a line of JSON, its title on one line and without invisible
+    characters.
 
-    Raises UserError, naming `where`, if there is none.
+    Raises UserError, naming `where`, if the line is not a document.
     """
     try:
         row = json.loads(line.decode("utf-8-sig"))
@@ -205,8 +204,8 @@ def parse(line: bytes, start: int, where: str, default_id: str) -> Document:
 
 
 def to_document(row: object, start: int, length: int, where: str, default_id: str) -> Document:
-    """A document from a decoded row. Raises UserError, naming `where`, if title or text is not
-    there.
+    """Return the document in a decoded row. Raises UserError, naming `where`, if title or text is
+    missing.
     """
     if not isinstance(row, Mapping):
         raise UserError(
@@ -225,12 +224,11 @@ def to_document(row: object, start: int, length: int, where: str, default_id: st
 
 
 def open_index(path: Path, index_dir: Path) -> CorpusIndex:
-    """The index of the corpus at `path`, from `index_dir` if it is there, else built and kept
-    there.
+    """Return the index of the corpus at `path`, from `index_dir`; build and save it first if it is
+    missing, damaged, or of a file with another size or time of change.
 
-    An index belongs to a place, a size and a time of change. A damaged one is built anew. Of
-    several processes one builds and the others wait. Raises UserError for a bad line, a file that
-    changes meanwhile, or a folder that cannot be written.
+    Of several processes one builds and the others wait. Raises UserError for a bad line, a file
+    that changes meanwhile, or a folder that cannot be written.
     """
     try:
         state = path.stat()
@@ -253,8 +251,11 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
 
 
 def _built(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
-    """The index of a corpus, built and kept in the folder, which appears whole."""
-    building = folder.with_name(".building")  # what is there has been left by a process that died
+    """Build the index of a corpus, save it in the folder and return it. A process that dies leaves
+    no half of a folder.
+    """
+    building = folder.with_name(".building")
+    # A process that died may have left one.
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
@@ -270,27 +271,27 @@ def _built(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
         building.rename(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    kept = load_index(folder, file)  # mapped, so that the arrays just built can be given back
+    kept = load_index(folder, file)  # memory-mapped: the arrays just built can be freed
     return index if kept is None else kept
 
 
 def save_index(index: CorpusIndex, folder: Path, file: dict[str, object]) -> None:
-    """Write `index` to an empty folder as JSON and npy files; META, with every file's size, comes
-    last.
+    """Write `index` to an empty folder as JSON and npy files; META, with every file's size, is
+    written last.
     """
     index.bm25.save(folder, allow_pickle=False, show_progress=False)
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(index, name), allow_pickle=False)
     sizes = {entry.name: entry.stat().st_size for entry in folder.iterdir()}
-    # After a power cut META could be there and the bytes of the others not.
+    # Without it, META could outlive a power cut, and the bytes of the other files not.
     os.sync()
     meta = {"kind": KIND, "file": file, "files": sizes}
     write_whole(folder / META, json.dumps(meta), sync=True)
 
 
 def load_index(folder: Path, file: dict[str, object]) -> CorpusIndex | None:
-    """The index of this file that the folder keeps, its arrays mapped; None if missing, damaged or
-    of another kind.
+    """Return the saved index of this file, memory-mapped; None if it is missing, damaged or of
+    another version.
     """
     import bm25s
 

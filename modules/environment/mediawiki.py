@@ -24,26 +24,26 @@ from ..base.fence import cut, one_line
 from .addresses import CheckedResolver, PrivateAddressError
 
 ATTEMPT_SECONDS = 20.0
-"""The time that one attempt may take, however slowly it drips."""
+"""The time limit of one attempt, which a slow stream of bytes does not extend."""
 
 WHOLE_SECONDS = 120.0
-"""The time that a request may take with all its attempts and the waits between them."""
+"""The time limit of a request with all its attempts and the waits between them."""
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 15.0
 """The longest silence within an answer."""
 
 MOST_BYTES = 8 * 2**20
-"""The size of an answer once it is unpacked; the longest pages of Wikipedia have a tenth of it."""
+"""The greatest size of a decompressed answer; Wikipedia's longest pages have a tenth of it."""
 
 MOST_RETRIES = 5
 FIRST_WAIT = 0.5
 CONNECTIONS = 8
 """Requests in flight from one event loop: what a public wiki takes without complaint."""
 
-# With `maxlag`, a wiki that is under load turns us away and not its readers.
+# With `maxlag`, a wiki under load refuses programs rather than readers.
 FORMAT = {"action": "query", "format": "json", "formatversion": "2", "maxlag": "5"}
-# error codes of temporary troubles, which the API sends with status 200
+# Error codes of temporary failures, which the API sends with status 200.
 _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "timeout")
 
 
@@ -72,10 +72,10 @@ class MediaWiki:
         self._sessions = LoopSessions(partial(_session, private, user_agent))
 
     async def ask(self, parameters: Mapping[str, str]) -> dict[str, object]:
-        """The JSON object that the API answers with.
+        """Return the JSON object that the API answers with.
 
         Raises CallError, naming host and reason, when this request fails for good, FatalCallError
-        when every other would, too.
+        when every other one would fail, too.
         """
         async with of_loop(self._slots, lambda: asyncio.Semaphore(CONNECTIONS)):
             return await self._persist(parameters)
@@ -84,6 +84,7 @@ class MediaWiki:
         await self._sessions.close()
 
     async def _persist(self, parameters: Mapping[str, str]) -> dict[str, object]:
+        """Return the answer, after as many attempts as are allowed."""
         url = f"{self.address}?{urlencode({**parameters, **FORMAT})}"
         clock = asyncio.get_running_loop().time
         end = clock() + WHOLE_SECONDS
@@ -104,7 +105,7 @@ class MediaWiki:
             await asyncio.sleep(wait)
 
     async def _get(self, url: str, seconds: float) -> dict[str, object]:
-        """One answer within so many seconds; raises as `ask` does, or _PassingError."""
+        """Return the answer of one attempt; raises as `ask` does, or _PassingError."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._got(url)
@@ -125,8 +126,8 @@ class MediaWiki:
             raise _PassingError(f"cannot be reached ({type(problem).__name__}: {reason})") from None
 
     async def _got(self, url: str) -> dict[str, object]:
-        """The answer with status 200. Raises _PassingError or CallError for any other status; a
-        redirect, which the API of a wiki never needs, is not followed.
+        """Return the answer with status 200. Raises _PassingError or CallError for any other
+        status; a redirect, which the API of a wiki never needs, is not followed.
         """
         session = await self._sessions.session()
         async with session.get(url, allow_redirects=False) as response:
@@ -158,19 +159,22 @@ class MediaWiki:
         return self._read(body, seconds_to_wait(headers))
 
     def _read(self, body: bytes, retry_after: float | None) -> dict[str, object]:
+        """Return the JSON object of a body. Raises _PassingError or CallError if it is an error."""
         try:
             content = json.loads(body)
         except (ValueError, RecursionError):
             raise _PassingError("answered with something that is not JSON") from None
         if not isinstance(content, dict):
-            raise CallError(f"{self.name} answered with JSON that is not MediaWiki's")
+            raise CallError(
+                f"{self.name} answered with JSON that is not MediaWiki's: check host and path"
+            )
         error = content.get("error")
         if error is None:
             return content
         if not isinstance(error, dict):
             error = {"code": error}
         code = cut(one_line(str(error.get("code"))), 60)
-        # The codes of internal errors go on with the exception's name.
+        # By its beginning: the code of an internal error ends with the exception's name.
         if code.startswith(_PASSING):
             raise _PassingError(f"answered with the error {code}", retry_after)
         info = cut(one_line(str(error.get("info", ""))), 200)
@@ -180,9 +184,9 @@ class MediaWiki:
 def _session(private: bool, user_agent: str) -> aiohttp.ClientSession:
     resolver = CheckedResolver(aiohttp.ThreadedResolver(), private=private)
     return aiohttp.ClientSession(
-        # Without a limit of its own: the caller counts the requests in flight.
+        # No limit: the caller's semaphore counts the requests in flight.
         connector=aiohttp.TCPConnector(limit=0, resolver=resolver),
-        # The whole is timed by the caller.
+        # No total: the caller times the attempt.
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
         ),

@@ -1,4 +1,4 @@
-"""Recorded observations: one environment records what another gives, one replays the record."""
+"""Environments that record the answers of another one in a file, and that replay such a file."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class About(TypedDict):
 
 
 class RecordingEnvironment(Environment):
-    """Asks `environment`, and records its answers in the JSONL file at `path`, from which recorded
-    requests are answered. Several processes may add to one record.
+    """Asks `environment`, and records its answers in the JSONL file at `path`; recorded requests
+    are answered from it. Several processes may add to one record.
 
     Raises UserError when the file is the record of another environment, or cannot be written.
     """
@@ -47,17 +47,17 @@ class RecordingEnvironment(Environment):
         self._record = _Record(Path(path), about)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Adds to the same file in another process."""
+        """In another process, the copy adds to the same file."""
         return RecordingEnvironment, (self._environment, self._record.path.absolute())
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the environment recorded."""
+        """The fingerprint of the recorded environment."""
         return self._environment.fingerprint
 
     @property
     def text_form(self) -> str | None:
-        """The text form of the environment recorded: the record is the business of one run."""
+        """The text form of the recorded environment, since only this run writes the record."""
         return self._environment.text_form
 
     async def fetch(self, title: str) -> Page | None:
@@ -90,14 +90,12 @@ class ReplayEnvironment(Environment):
         self.source = self._record.about["source"]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Opens the same file in another process."""
+        """In another process, the copy opens the same file."""
         return ReplayEnvironment, (self._record.path.absolute(),)
 
     @cached_property
     def fingerprint(self) -> str:
-        """`replay:` and the start of a SHA-256 over the lines of the record, in whatever order they
-        stand.
-        """
+        """`replay:` and the start of a SHA-256 of the record's lines, whatever their order."""
         digest = hashlib.sha256(b"".join(sorted(self._record.digests()))).hexdigest()
         return f"replay:{digest[:16]}"
 
@@ -115,6 +113,7 @@ class ReplayEnvironment(Environment):
         self._record.close()
 
     def _answer(self, *asked: str | int) -> Any:
+        """Return the recorded answer. Raises UserError if there is none."""
         kept = self._record.get(*asked)
         if kept is None:
             request = cut(f"{asked[0]}({', '.join(map(repr, asked[1:]))})", 200)
@@ -130,18 +129,19 @@ def _page(kept: dict[str, str] | None) -> Page | None:
 
 
 class _Record:
-    """Answers by request in a JSONL file: a first line about the environment, then `{"asked",
-    "gave"}` each.
+    """Answers by request in a JSONL file: the first line is an `About`, each other one an object
+    with `asked` and `gave`.
 
-    With `about`, a record to add to: a line is written whole under a lock or not at all, and what a
-    killed process left half-written is dropped. Without, one that is only read. Only places are
-    held in memory.
+    With `about`, answers can be added: a line is written whole under a lock or not at all, and a
+    line that a killed process left half-written is dropped. Without, the record is only read. The
+    positions of lines are held in memory, not the answers.
     """
 
     def __init__(self, path: Path, about: About | None) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._spans: dict[bytes, tuple[int, int]] = {}
+        # Start and length of the line of each request, by its key.
         self._read_to = 0
         self._first: list[About] = []
         try:
@@ -169,24 +169,24 @@ class _Record:
             )
 
     def get(self, *asked: str | int) -> tuple[Any] | None:
-        """The recorded answer in a tuple, since it may be None; None if there is none."""
+        """Return the recorded answer in a tuple, since it may be None; None if there is none."""
         with self._lock:
-            place = self._places.get(_key(asked))
-            return None if place is None else (json.loads(self._line(*place))["gave"],)
+            span = self._spans.get(_key(asked))
+            return None if span is None else (json.loads(self._line(*span))["gave"],)
 
     def put(self, gave: object, *asked: str | int) -> tuple[Any]:
         """Record an answer, unless another process was faster; returns the recorded one."""
         with self._lock, self._alone():
             # Another process may have recorded it while this one asked.
-            if _key(asked) not in self._places:
+            if _key(asked) not in self._spans:
                 self._append({"asked": asked, "gave": gave})
-            return (json.loads(self._line(*self._places[_key(asked)]))["gave"],)
+            return (json.loads(self._line(*self._spans[_key(asked)]))["gave"],)
 
     def digests(self) -> Iterator[bytes]:
-        """One for each line, equal for equal lines."""
+        """Yield a digest of each line."""
         yield json.dumps(self.about, sort_keys=True).encode()
-        for place in list(self._places.values()):
-            yield hashlib.sha256(self._line(*place)).digest()
+        for span in list(self._spans.values()):
+            yield hashlib.sha256(self._line(*span)).digest()
 
     def close(self) -> None:
         with self._lock:
@@ -199,10 +199,10 @@ class _Record:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the file, once all lines that other processes added are read."""
+        """Lock the file within the block, after reading the lines that other processes added."""
         with locked(self.path):
             self._scan()
-            os.ftruncate(self._file, self._read_to)  # drops what a killed process left of a line
+            os.ftruncate(self._file, self._read_to)  # drops a line that a killed process left half
             yield
 
     def _append(self, row: object) -> None:
@@ -222,10 +222,11 @@ class _Record:
             self._index(line)
 
     def _index(self, line: bytes) -> None:
+        """Note the position of a line that begins where the last one ended."""
         try:
             row = json.loads(line)
             if self._first:
-                self._places.setdefault(_key(row["asked"]), (self._read_to, len(line)))
+                self._spans.setdefault(_key(row["asked"]), (self._read_to, len(line)))
             elif row["version"] == VERSION:
                 source, fingerprint = str(row["source"]), str(row["fingerprint"])
                 self._first.append(About(version=VERSION, source=source, fingerprint=fingerprint))

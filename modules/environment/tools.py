@@ -1,4 +1,4 @@
-"""Places that tools make: a function of the user's own, and several places in one."""
+"""Environments of tools: a function of the user's own, and several environments in one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class FunctionEnvironment(Environment):
-    """Asks a function, (query) → a text, several, or nothing, for all that an agent looks up."""
+    """Makes each page from what a function returns for a query: a text, several, or nothing."""
 
     def __init__(self, function: Callable[[str], Any]) -> None:
         self.function = function
@@ -30,13 +30,13 @@ class FunctionEnvironment(Environment):
         return Page(title, text, self.source) if text.strip() else None
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """The query itself, which is all that can be asked."""
+        """Return the query itself, since a function has no titles."""
         return [query]
 
 
 class SeveralEnvironments(Environment):
-    """Looks in several places: a page is the first that has it, what fits best comes from each in
-    turn.
+    """Several environments: the first that has a page supplies it; titles and passages are taken
+    from each in turn.
     """
 
     def __init__(self, parts: Sequence[Environment]) -> None:
@@ -61,12 +61,12 @@ class SeveralEnvironments(Environment):
 
 
 def place_of_tool(tool: object) -> Environment | None:
-    """The place that a tool is: itself, or what asks a function; None for anything else."""
+    """Return a tool as an environment: itself, or one that calls a function; None for others."""
     if callable(tool):
         return FunctionEnvironment(tool)
     return tool if isinstance(tool, Environment) else None
 
 
 def _in_turn(found: Sequence[Sequence[T]]) -> list[T]:
-    """The first of each place, then the second of each, and so on."""
+    """Return the first item of each, then the second of each, and so on."""
     return [item for item in chain.from_iterable(zip_longest(*found)) if item is not None]

@@ -42,11 +42,10 @@ _TITLES = {"prop": "pageprops", "ppprop": "disambiguation"}
 SEARCH = {"generator": "search", "gsrnamespace": "0", **_TITLES}
 LINKS = {"generator": "links", "gplnamespace": "0", "gpllimit": "max", "redirects": "1", **_TITLES}
 SPARE = 5
-"""Search results asked for beyond those wanted, since disambiguation pages among them do not count.
-"""
+"""Additional search results to ask for, since disambiguation pages among them do not count."""
 
 READING = 1
-"""The version of the functions below, for the cache: it goes up when they change."""
+"""The version of the functions below, for the cache: increase it when they change."""
 
 _NOT_IN_TITLES = re.compile(r"[|<>\[\]{}]")
 _WORDS = re.compile(r"\w+(?:[-'’.]\w+)*")
@@ -61,15 +60,15 @@ class WikipediaEnvironment(Environment):
     Args:
         host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
             host.
-        path: where its API is.
+        path: the path of its API.
         private_hosts: hosts that may be at a private address.
-        cache_dir: keeps every answer.
+        cache_dir: the folder that keeps every answer.
         user_agent: who asks, for public wikis.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
     never can.
 
-    Raises UserError for what is not a host, or a private one that is not listed.
+    Raises UserError for a text that is no host, or a private host that is not listed.
     """
 
     def __init__(
@@ -100,12 +99,12 @@ class WikipediaEnvironment(Environment):
         self._flights = SingleFlight()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Makes connections anew in another process."""
+        """In another process, the copy has connections of its own."""
         return partial(WikipediaEnvironment, **self._settings), (self._host,)
 
     @property
     def fingerprint(self) -> str:
-        """The wiki and what it is asked for; pages may change from day to day."""
+        """The wiki and the parameters of its requests; pages may still change from day to day."""
         asked = "&".join(f"{name}={value}" for name, value in PAGE.items())
         return f"{self.source}{self._client.path}?{asked} ({PAGE_CHARS} characters)"
 
@@ -117,20 +116,21 @@ class WikipediaEnvironment(Environment):
         return f"wikipedia:{self._host}{self._client.path}"
 
     async def fetch(self, title: str) -> Page | None:
-        """The article of that title, redirects followed, or None."""
+        """Return the article with this title, after redirects, or None."""
         page = await self._page(title)
         if page is None or page["ambiguous"] or not page["text"]:
             return None
         return Page(page["title"], page["text"], f"{self._client.name} revision {page['revision']}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """What a disambiguation page of that name lists, then what search finds.
+        """Return the titles on a disambiguation page of this name, then those that search finds.
 
-        Of the listed, those that begin with the name come first, each part in alphabetical order.
+        Of the listed titles, those that begin with the name come first, both parts in alphabetical
+        order.
         """
         if n < 1:
             return []
-        # Both at once: whether the name is ambiguous shows only in the answer.
+        # At the same time, although only the page says whether the name is ambiguous.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         if page is not None and page["ambiguous"]:
             titles = [*await self._listed(page["title"]), *titles]
@@ -144,7 +144,7 @@ class WikipediaEnvironment(Environment):
 
     @cached_property
     def _pages(self) -> KeyValue | None:
-        """The cache of what was read from wikis, as JSON; processes may share it."""
+        """The cache of what was read from the wiki, as JSON; processes may share it."""
         folder = self._settings["cache_dir"]
         if folder is None:
             return None
@@ -159,9 +159,9 @@ class WikipediaEnvironment(Environment):
         return await self._asked({**PAGE, "titles": name}, self._read_page)
 
     async def _search(self, query: str, n: int) -> list[str]:
-        """Titles for the words of `query`: pages that have all of them, else such as have any."""
+        """Return titles of pages that have all words of `query`, or else any of them."""
         words = search_words(query)
-        # A single word makes the same text twice, and none makes no search.
+        # Both texts are the same for a single word, and blank without a word.
         for text in filter(None, dict.fromkeys((" ".join(words), " OR ".join(words)))):
             limit = str(min(n + SPARE, 50))
             asked = {**SEARCH, "gsrsearch": cut_words(text), "gsrlimit": limit}
@@ -171,6 +171,7 @@ class WikipediaEnvironment(Environment):
         return []
 
     async def _listed(self, title: str) -> list[str]:
+        """Return the titles of the articles that a disambiguation page lists."""
         name = _PARENTHETICAL.sub("", title).casefold()
         articles = await self._asked({**LINKS, "titles": title}, self._read_articles)
         titles = [listed for _, listed in articles]
@@ -179,24 +180,26 @@ class WikipediaEnvironment(Environment):
     async def _asked(
         self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
     ) -> T:
-        """The answer as `read` reads it: from the cache, or from an equal request under way."""
+        """Return the answer as `read` returns it, if possible from the cache or from an equal
+        request under way.
+        """
         key = json.dumps([READING, parameters], sort_keys=True)
-        place = key_of_texts(self._client.address, key)
-        kept = None if self._pages is None else self._pages.get(place)
+        cache_key = key_of_texts(self._client.address, key)
+        kept = None if self._pages is None else self._pages.get(cache_key)
         if kept is not None:
             return json.loads(kept)  # type: ignore[no-any-return]
 
         async def ask() -> T:
             answer = read(await self._client.ask(parameters))
             if self._pages is not None:
-                self._pages.put(place, json.dumps(answer).encode())
+                self._pages.put(cache_key, json.dumps(answer).encode())
             return answer
 
         return (await self._flights(key, ask))[0]
 
     def _read_page(self, answer: dict[str, object]) -> dict[str, object] | None:
-        """Title, text, revision and whether it is a disambiguation; None if there is no such
-        article.
+        """Return title, text and revision of an article, and whether it is a disambiguation page;
+        None if there is no such article.
         """
         query = answer.get("query")
         if isinstance(query, dict) and query.get("interwiki") and not query.get("pages"):
@@ -225,16 +228,16 @@ class WikipediaEnvironment(Environment):
         }
 
     def _read_articles(self, answer: dict[str, object]) -> list[tuple[int, str]]:
-        """Place and title of the articles that a generator gave; none without a `query`."""
+        """Return rank and title of the articles in an answer; none without a `query`."""
         articles: list[tuple[int, str]] = []
         if "query" not in answer:
             return articles
         for page in self._listed_pages(answer):
-            title, place = page.get("title"), page.get("index", 0)
-            if not isinstance(title, str) or not isinstance(place, int):
+            title, rank = page.get("title"), page.get("index", 0)
+            if not isinstance(title, str) or not isinstance(rank, int):
                 raise self._strange()
             if page.get("ns") == 0 and not page.get("missing") and not _ambiguous(page):
-                articles.append((place, title))
+                articles.append((rank, title))
         return articles
 
     def _listed_pages(self, answer: dict[str, object]) -> list[dict[str, object]]:
@@ -245,14 +248,17 @@ class WikipediaEnvironment(Environment):
         return pages
 
     def _strange(self) -> CallError:
-        return CallError(f"{self._client.name} answered with JSON that is not MediaWiki's")
+        return CallError(
+            f"{self._client.name} answered with JSON that is not MediaWiki's: check host and path"
+        )
 
 
 def article_title(title: str) -> str | None:
-    """The title to ask a wiki for; None for a text that can be no title and is not asked for.
+    """Return the title to ask a wiki for, in Unicode's composed form, on one line, without
+    `#section`; None for a text that cannot be a title.
 
-    In Unicode's composed form, on one line, without `#section`. A vertical bar, which would make it
-    several titles, and other characters that no title has are refused; so is a leading colon.
+    That is one with a leading colon, with a vertical bar, which would make it several titles, or
+    with another character that no title has.
     """
     name = one_line(
         unicodedata.normalize("NFC", one_line(title)).partition("#")[0].replace("_", " ")
@@ -263,20 +269,20 @@ def article_title(title: str) -> str | None:
 
 
 def search_words(query: str) -> list[str]:
-    """The words of `query`, without any sign that a search engine could take for an operator."""
+    """Return the words of `query`, without anything that a search engine takes for an operator."""
     words = _WORDS.findall(one_line(unicodedata.normalize("NFC", one_line(query))))
     return [word.lower() if word in ("AND", "OR", "NOT") else word for word in words]
 
 
 def cut_words(text: str) -> str:
-    """`text` up to the last whole word within `QUERY_CHARS`."""
+    """Return `text` up to the last whole word within `QUERY_CHARS`."""
     if len(text) <= QUERY_CHARS:
         return text
     return text[: QUERY_CHARS + 1].rpartition(" ")[0].removesuffix(" OR") or text[:QUERY_CHARS]
 
 
 def default_user_agent() -> str:
-    """Name, version and, if the installed package names one, the address of this project."""
+    """Return the name, version and, if the installed package names one, address of this project."""
     try:
         about = metadata("folkmoot")
     except PackageNotFoundError:

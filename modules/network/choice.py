@@ -12,7 +12,7 @@ Scores = npt.NDArray[np.floating]
 
 
 class StrategyDraw(NamedTuple):
-    """The strategy of each agent, (N,), and which ones were open to it, (N, S)."""
+    """The strategy of each agent, (N,), and which strategies it could choose from, (N, S)."""
 
     strategies: npt.NDArray[np.intp]
     open: npt.NDArray[np.bool_]
@@ -29,8 +29,8 @@ def softmax(scores: Scores) -> npt.NDArray[np.float64]:
 def draw(
     scores: Scores, *, rng: np.random.Generator | None = None, distinct: bool = False
 ) -> StrategyDraw:
-    """One strategy an agent from scores (N, S): drawn from their softmax, or the likeliest without
-    `rng`.
+    """Return one strategy for each agent from scores (N, S): drawn from their softmax, or the
+    likeliest without `rng`.
 
     With `distinct`, agents choose one after the other among the strategies that none before them
     has, and from all of them again when none is left. Equal scores go by index.

@@ -47,7 +47,7 @@ class PolicyConfig(PolicySettings):
 
     @property
     def width(self) -> int:
-        """How many numbers describe a node: D, and its standing."""
+        """The numbers that describe a node: D, and perhaps its standing."""
         return self.inputs + (STANDING if self.features == "question+standing" else 0)
 
 
@@ -111,7 +111,7 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
         return self.choice == "sample" and self.policy == "gat"
 
     def gat(self, width: int) -> PolicyConfig:
-        """The shape of the policies for question embeddings of this width."""
+        """Return the shape of the policies for question embeddings of this width."""
         own = {field.name: getattr(self, field.name) for field in fields(PolicySettings)}
         return PolicyConfig(**own, strategies=len(self.strategies), inputs=width)
 
@@ -120,7 +120,7 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
         return {**super().to_dict(), "strategies": list(self.strategies)}
 
     def idle(self) -> list[str]:
-        """A warning for each mechanism that these settings leave idle."""
+        """Return a warning for each mechanism that has no effect with these settings."""
         warnings, n = list[str](), self.agents
         least, most = self.bounds(n)
         if n > 1 and min(most, max(least, self.k)) >= n - 1:

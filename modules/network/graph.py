@@ -14,8 +14,8 @@ Adjacency = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Limits(CheckedFields):
-    """What a graph may look like: degrees, and the trust below which edges go and above which they
-    come.
+    """The limits of a graph: the degrees of its agents, the trust below which an edge is dropped,
+    and the trust above which one is added.
 
     Raises UserError unless 1 <= min_degree <= max_degree and 0 <= drop <= add <= 1.
     """
@@ -94,8 +94,8 @@ def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
 
 
 def _swap(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
-    """Stage 4 for agent i, in place: its least trusted edge that can go for the best pair that has
-    room.
+    """Carry out stage 4 for agent i, in place: replace its least trusted edge that may go by an
+    edge to the most trusted agent with room.
     """
     low, high = limits.bounds(len(edges))
     degree = edges.sum(axis=1)
@@ -110,8 +110,8 @@ def _swap(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
 
 
 def _within(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
-    """The graph with every degree in bounds: the least trusted edges go, the most trusted pairs
-    come.
+    """Return the graph with all degrees within limits: the least trusted edges are dropped, the
+    most trusted pairs connected.
     """
     n = len(graph)
     low, high = limits.bounds(n)
@@ -133,17 +133,17 @@ def _within(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
 
 
 def _pairs(matrix: Adjacency) -> list[tuple[int, int]]:
-    """The places i < j where a symmetric matrix is true, in order."""
+    """Return the pairs i < j for which a symmetric matrix is true, in order."""
     return [(int(i), int(j)) for i, j in np.argwhere(np.triu(matrix, 1))]
 
 
 def _ranked(pairs: list[tuple[int, int]], trust: Trust) -> list[tuple[int, int]]:
-    """Most trusted first; equal trust in the order given."""
+    """Return the pairs by trust, the highest first; equal trust in the given order."""
     return sorted(pairs, key=lambda pair: -trust[pair])
 
 
 def _make_room(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
-    """Raise the degree of agent i, in place, when all it is not connected to are full.
+    """Raise the degree of agent i, in place, when all agents that it is not connected to are full.
 
     An edge v-w of a full v goes, i is connected to v, and w keeps its degree or can do without: it
     has more than the least degree, or is connected to i too, or to the other agent that is short.

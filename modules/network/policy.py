@@ -26,7 +26,7 @@ SLOPE = 0.2
 
 
 class AgentGraph(NamedTuple):
-    """What policies see of N agents: who is connected, trust, and each one's standing.
+    """The inputs of policies about N agents: the graph, trust, and each agent's standing.
 
     `adjacency` (N, N) of bool, symmetric; `trust` (N, N); `standing` (N, 3), all float32. When the
     questions of a batch met the group at different times, each has a leading dimension B.

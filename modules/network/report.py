@@ -132,7 +132,8 @@ def clusters(vectors: npt.NDArray[np.floating], texts: Sequence[str]) -> list[st
 
 
 def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float, bool]:
-    """The chance that a vote without weights is right, ties by lot, and whether it is tied.
+    """Return the chance that an unweighted vote is right, with ties broken at random, and whether
+    it is tied.
 
     `keys[i]` is what agent i answered, None for nothing, and `right[i]` whether that is right.
     """
@@ -145,8 +146,8 @@ def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float
 
 
 def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str) -> float:
-    """The probability of an answer: softmax of the sums of supporters' weights (MARL-GAT, equation
-    5).
+    """Return the probability of each answer: the softmax of its supporters' summed weights
+    (MARL-GAT, equation 5).
 
     `keys[i]` is what agent i answered, None for nothing; 0 for an answer that nobody gave.
     """
@@ -169,8 +170,8 @@ class Calibration:
         self._bins: dict[int, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
 
     def add(self, confidence: float, right: float) -> None:
-        """One answer: the confidence in it, and 1 if it was right, else 0, or its share of
-        a tie.
+        """Add an answer: the confidence in it, and 1 if it was right, 0 if wrong, or its share of a
+        tie.
         """
         place = self._bins[min(int(confidence * BINS), BINS - 1)]
         place[0] += 1

@@ -1,4 +1,4 @@
-"""What an agent gains or loses by its answer (MARL-GAT, sections 4.7 and 5.2). All pure.
+"""The rewards of agents for their answers (MARL-GAT, sections 4.7 and 5.2). All pure.
 
 Answers of N agents are coded as whole numbers, equal for equal answers, -1 for an abstention;
 `correct` says whether each is right. An abstention is wrong.
@@ -16,7 +16,7 @@ RIGHT, WRONG = 1.0, -0.5
 
 @dataclass(frozen=True)
 class ConsensusBonus(CheckedFields):
-    """The sizes of the consensus-aware additions, each at least 0; the paper names no values.
+    """The amounts of consensus-aware rewards, each at least 0; the paper gives no values.
 
     Raises UserError for a negative or infinite one.
     """
@@ -27,14 +27,16 @@ class ConsensusBonus(CheckedFields):
 
 
 def individual(correct: Right) -> Numbers:
-    """+1 for a right answer, -0.5 for a wrong one (MARL-GAT, equation 6); shape as given."""
+    """Return +1 for a right answer, -0.5 for a wrong one (MARL-GAT, equation 6), in the given
+    shape.
+    """
     return np.where(correct, RIGHT, WRONG)
 
 
 def consensus_addition(
     answers: Answers, correct: Right, consensus_right: bool, bonus: ConsensusBonus
 ) -> Numbers:
-    """What consensus-aware rewards add for each of N agents (MARL-GAT, equation 9).
+    """Return the consensus-aware reward of each of N agents (MARL-GAT, equation 9).
 
     +delta_plus for a right agent when the consensus is wrong, -delta_minus for a wrong one; when
     the consensus is right, +delta_minor for an agent whose answer is right but was given by fewer
@@ -48,8 +50,8 @@ def consensus_addition(
 
 
 def difference(answers: Answers, correct: Right, weights: Numbers) -> Numbers:
-    """What each of N agents adds to the group: the consensus right with its vote minus without it,
-    -1 to 1.
+    """Return the contribution of each of N agents: 1 if the consensus is right with its vote, minus
+    1 if it is right without it.
 
     The consensus is the vote with these weights (N,); a tie counts as the share of right answers
     among the leaders, and nobody left to vote as wrong. The difference reward of Wolpert and Tumer

@@ -161,8 +161,8 @@ class CausalConsistency(
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript: list[Turn] = []
         for depth in range(1, self.d_max + 1):
-            # By question and round, so that the order in which questions are answered changes no
-            # draw.
+            # Seeded by question and round: the order in which questions are answered must not
+            # matter.
             draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
             solutions = await self._reason(task, depth)
             transcript += solutions
@@ -171,8 +171,8 @@ class CausalConsistency(
             settled = partial(prediction_of, task, transcript=transcript, rounds=depth)
             if not self.evaluators:
                 return settled(answer=leading, decided_by="vote")
-            # Algorithm 1: a majority has to pass one evaluator, and without one each top answer is
-            # examined.
+            # Algorithm 1: a majority answer is examined alone; without a majority, each of the top
+            # answers is.
             alone = share > self.th0
             most = 1 if alone else self.n
             examined = [answer for answer, _ in given[:most]]
@@ -186,8 +186,8 @@ class CausalConsistency(
         return settled(answer=answer, decided_by="depth limit")
 
     async def _reason(self, task: Task, depth: int) -> list[Turn]:
-        """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
-        # Numbers go on from round to round: with one used twice, a cache would repeat its answer.
+        """The solutions of all reasoners, asked for concurrently, as independent samples."""
+        # Sample numbers go on from round to round: for a number used twice, a cache would answer.
         first = (depth - 1) * len(self.reasoners) + 1
         return await together(
             reasoner.ask(task, round=depth, rollout=number)
@@ -202,13 +202,13 @@ class CausalConsistency(
         answers: Sequence[str],
         draw: random.Random,
     ) -> list[Turn]:
-        """For each answer one evaluator's verdict on a solution for it, against a counterfactual
-        answer.
+        """For each answer, an evaluator's verdict on a solution with this answer, which it compares
+        with a counterfactual answer.
         """
         asked = []
         in_turn = zip(answers, cycle(self.evaluators))
         first = (depth - 1) * self.n + 1
-        # All is drawn before anybody is asked, so that no order of replies can change it.
+        # All is drawn before the first call, since the order of replies must not matter.
         for number, (answer, evaluator) in enumerate(in_turn, first):
             supporting = [turn for turn in solutions if _same(turn.answer, answer, task)]
             solution = draw.choice(supporting)
@@ -234,11 +234,12 @@ class CausalConsistency(
     def _ranked(
         self, turns: Sequence[Turn], task: Task, draw: random.Random
     ) -> list[tuple[str, float]]:
-        """The answers with their shares of all turns, most frequent first."""
+        """(answer, its share of all turns), the most frequent first."""
         answers, agents = [turn.answer for turn in turns], [turn.agent for turn in turns]
         return ranked(answers, agents, self.ties, draw, key=partial(_key, task=task))
 
     def _demonstrate(self, worked: Worked) -> None:
+        """Give every agent the worked question as a demonstration."""
         for reasoner in self.reasoners:
             reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
         said = []
@@ -264,13 +265,13 @@ class CausalConsistency(
         most = min(self.n, len(self.reasoners))
         turns = turns_of(self.reasoners, 1, rounds)
         for place, evaluator in enumerate(self.evaluators):
-            # Evaluators take the answers of a round in turn: this one those at its place and so on.
+            # Evaluators take the answers of a round in turn, so this one takes every E-th.
             asked = rounds * len(range(place, max(most, 1), len(self.evaluators)))
             turns += turns_of([evaluator], 0, asked)
         return turns
 
     def exchange(self) -> Exchange:
-        """Reasoners never read each other; what evaluators read and say decides."""
+        """The reasoners, which never read each other and so cannot answer again."""
         return Exchange([reasoner.name for reasoner in self.reasoners])
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
@@ -280,8 +281,8 @@ class CausalConsistency(
 def _counterfactual(
     task: Task, answer: str, solutions: Sequence[Turn], draw: random.Random
 ) -> str | None:
-    """Another answer: one that a reasoner gave, else another option, else none (the evaluator has
-    to).
+    """A counterfactual to an answer: one that a reasoner gave, else another option, else None (the
+    evaluator then thinks of one).
     """
     given = [turn.answer for turn in solutions]
     possible = {"choice": list(task.choices or ()), "boolean": ["yes", "no"]}
@@ -295,7 +296,7 @@ def _counterfactual(
 
 
 def _key(answer: str, task: Task) -> str:
-    """The key that equal answers share: an option's text, as some real questions repeat one."""
+    """The key by which answers are equal: an option's text, since real questions may repeat one."""
     choices = task.choices or {}
     if task.kind == "choice" and answer in choices:
         return choices[answer].strip()
@@ -331,10 +332,10 @@ def ranked(
     *,
     key: Key = str,
 ) -> list[tuple[str, float]]:
-    """The answers given with their shares of all votes, most frequent first; None abstains.
+    """(answer, its share of all votes), the most frequent first; None abstains.
 
-    Of equally frequent ones, that of the voter whom `ties` names goes first, then the one given
-    first; with the rule `random` they are in an order that is drawn.
+    Of equally frequent answers, that of the voter whom `ties` names comes first, then the one given
+    first; by the rule `random`, their order is drawn.
     """
     supporters = supporters_of(answers, key)
     order = list(supporters)

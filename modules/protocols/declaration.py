@@ -1,4 +1,6 @@
-"""The declaration of a protocol: its short spec, name, search space, replays and plots."""
+"""`Protocol`: what is declared about a protocol (name, short spec, search space, replays, plot),
+and helpers for declarations.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ MAX_ROUNDS = 3
 
 
 class Replayed(NamedTuple):
-    """The outcome of one question under another setting, and the first of the recorded calls it
-    takes.
+    """The outcome of one question under another setting; `calls` is how many of the recorded calls,
+    from the first on, it needs.
     """
 
     answer: str | None
@@ -33,12 +35,14 @@ class Replayed(NamedTuple):
 class Replays:
     """The constructor parameters whose effect can be computed from a recorded run.
 
-    Args: free: names of those parameters. record: (a program's parameters, the largest value of
-        each free number) → the parameters of the run from which all these can be computed.
+    Args:
+        free: the names of those parameters.
+        record: (a program's parameters, the largest value of each free number) → the parameters of
+            the run to record, from which all settings can be computed.
         tell: (rows of such a run, parameters) → an outcome per row, None for a failed row; None
-            in all when the parameters need calls of their own. Raises UserError for rows of another
-            program.
-        same_calls: whether every such setting takes all recorded calls.
+            altogether if the parameters need calls of their own. Raises UserError for rows of
+            another program.
+        same_calls: whether every setting needs all recorded calls.
     """
 
     free: tuple[str, ...]
@@ -59,7 +63,9 @@ class Plot(NamedTuple):
 
 
 def no_parts(parts: Sequence[str]) -> dict[str, object]:
-    """The reader of a protocol whose name is all of its short spec."""
+    """The parameters in a short spec that may only be the protocol's name: none. Raises UserError
+    for further parts.
+    """
     if any(parts):
         raise UserError(
             f"{':'.join(parts)!r} is more than the program's name: give parameters with --set"
@@ -68,17 +74,17 @@ def no_parts(parts: Sequence[str]) -> dict[str, object]:
 
 
 def comma_items(parts: Sequence[str]) -> list[str]:
-    """The items of the first part of a short spec, which commas divide."""
+    """The items, separated by commas, of the first part of a short spec."""
     return list(map(str.strip, parts[0].split(","))) if any(parts[:1]) else []
 
 
 def known_names(
     parameter: str, value: object, allowed: Iterable[str], what: str, advice: str
 ) -> list[str]:
-    """The items of a parameter that takes several names, or one text, where all of them are known.
+    """The names that a parameter is set to, a list or one text.
 
-    Raises UserError with the advice for what is no sequence, and for the first name that is not
-    known, called as `what` says.
+    Raises UserError for the first name that is not allowed, which it calls a `what`, and, with the
+    advice, for a value that is not a sequence.
     """
     if not isinstance(value, Sequence):
         raise UserError(f"{parameter} is {value!r}: {advice}")
@@ -94,13 +100,13 @@ def known_names(
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
+    """The names in order, repeated ones numbered: `a, b, a` becomes `a.0, b, a.1`."""
     times, numbers = Counter(names), defaultdict[str, Iterator[int]](count)
     used = {name for name in names if times[name] == 1}
     result = []
     for name in names:
         new = name
-        # A program may be called `a.0` itself.
+        # Numbers are skipped whose name is taken: a program may be called `a.0` itself.
         while times[name] > 1 and (new == name or new in used):
             new = f"{name}.{next(numbers[name])}"
         used.add(new)
@@ -138,16 +144,19 @@ class Trainable:
 class Protocol:
     """The facts about a protocol that other modules need; `Program.protocol` of its class.
 
-    Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
-        for what no short spec makes. read: turns the parts of a short spec after the name (at most
-        two) into constructor parameters. space: what can be tuned. replays: the outcomes under
-        other settings that a recorded run gives. plot: how its report is drawn.
-        holds: the parameters that hold programs, or lists of them.
-        fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved
-            program cannot change them.
-        program: what makes a program from its parameters; the class itself where nothing is said.
-            An `embedder` among its parameters is given to it: a model's name → what embeds texts.
-        learning: how its programs are trained, where they have to be.
+    Args:
+        name: under which it is found, written, saved and plotted.
+        example: a short spec; empty if no short spec can make such a program.
+        read: (the parts of a short spec after the name, at most two) → constructor parameters.
+        space: what can be tuned.
+        replays: the outcomes under other settings that follow from a recorded run.
+        plot: how its report is drawn.
+        holds: the parameters that are programs, or lists of them.
+        fixed: the parameters, besides `holds`, that decide which prompts there are, so that those
+            of a saved program cannot be changed.
+        program: makes a program from its parameters; by default the class. If it has a parameter
+            `embedder`, it is given one: (name of a model) → what embeds texts.
+        learning: how its programs are trained, if they have to be.
     """
 
     name: str

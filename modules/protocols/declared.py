@@ -1,5 +1,5 @@
-"""Protocols whose constructor declares them: its parameters are the settings, and the short spec,
-the search space and what is saved follow.
+"""`Declared`: protocols that are declared by one method, from whose parameters the constructor, the
+short spec, the search space and the saved settings follow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .program import LAYOUT, Program, SeatTurns
 
 
 class Shared(TypedDict, total=False):
-    """What every such program takes beside its settings."""
+    """The constructor's arguments of every declared program, in addition to its settings."""
 
     lms: Mapping[str, dspy.BaseLM] | None
     sampling: Mapping[str, object] | None
@@ -45,7 +45,7 @@ class Shared(TypedDict, total=False):
 
 
 class Said(Enum):
-    """Marks a setting that `describe()` does not always name."""
+    """Marks, in its annotation, a setting that `describe()` does not always name."""
 
     CHANGED = "where it is not the default; a study varies it only where it is named"
     DRAWN = "where ties are drawn"
@@ -55,16 +55,17 @@ WORDING: Space = {
     "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(choice(None, 0.5, 1.0)),
 }
-"""What can be tuned in most of our own protocols, behind their settings."""
+"""What can be tuned in most of our own protocols, in addition to their settings."""
 
 _WORDS_ONLY: Space = {"prompt_layout": LAYOUT}
 _OF_DSPY = ("history", "callbacks")
-"""What DSPy keeps on a module."""
+"""Attributes that DSPy sets on a module."""
 _SAID_OTHERWISE = ("own_roles", "environment", "retrieval", "max_queries", "lm")
+"""Settings that `describe()` writes in a way of their own."""
 
 
 class Setting(NamedTuple):
-    """A parameter of a protocol's constructor, and what its annotation says of it."""
+    """A setting of a protocol: name, type, default, and the further items of its `Annotated`."""
 
     name: str
     kind: Any
@@ -72,16 +73,16 @@ class Setting(NamedTuple):
     marks: tuple[Any, ...]
 
     def checked(self, value: Any) -> Any:
-        """The value, as the functions of the annotation give it."""
+        """The value that the annotation's functions (name, value) → value return for this one."""
         for mark in self.marks:
             if isinstance(mark, FunctionType | partial):
                 value = mark(self.name, value)
         return value
 
     def tuned(self) -> Parameter | None:
-        """How a study varies it, if at all."""
+        """The parameter of a search space that the annotation declares; None without one."""
         for mark in self.marks:
-            # Optuna's own are known by what they can do: to import it takes long.
+            # By a method, since importing Optuna for its distributions' classes takes long.
             if isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr"):
                 mark = Parameter(mark)
             if isinstance(mark, Parameter):
@@ -91,8 +92,8 @@ class Setting(NamedTuple):
         return None
 
     def read(self, part: str) -> object:
-        """A part of a short spec as the annotation has it. Raises UserError for another."""
-        # Of `Sequence[str] | None`, one part of the type is the list.
+        """The value that a part of a short spec means, by the annotated type. Raises UserError."""
+        # Of a union, such as `Sequence[str] | None`, each part.
         kinds = [get_origin(kind) or kind for kind in (self.kind, *get_args(self.kind))]
         if Sequence in kinds or list in kinds:
             return comma_items([part])
@@ -104,9 +105,7 @@ class Setting(NamedTuple):
         return part
 
     def _choices(self) -> dict[str, object]:
-        """The values that there are, by how they are written; empty where there is no end of
-        them.
-        """
+        """How it is written → value, for a bool or a Literal; empty for other types."""
         for kind in (self.kind, *get_args(self.kind)):
             if kind is bool:
                 return {"true": True, "false": False}
@@ -144,20 +143,22 @@ class Declared(Program):
 
     settings: ClassVar[Sequence[Setting]] = ()
     sampling: Mapping[str, object] = MappingProxyType({})
-    """What agents have where the user says nothing else, of the class or set by `seat`."""
+    """The LM settings of all agents unless the user sets them; of the class, or set by `seat`."""
 
     def __init_subclass__(
         cls, name: str = "", *, space: Space = _WORDS_ONLY, order: Sequence[str] = (), **facts: Any
     ) -> None:
         """Declare the protocol.
 
-        Args: name: its name, else that of the class in small letters. space: what can be tuned
-            beside settings. order: parameters that studies draw before the others. facts: the
-            others of `Protocol`.
+        Args:
+            name: its name; by default that of the class in small letters.
+            space: what can be tuned in addition to settings.
+            order: parameters that studies draw before the others.
+            facts: further arguments of `Protocol`.
         """
         super().__init_subclass__()
         if not name and Declared not in cls.__bases__:
-            return  # a user's variant of a protocol, which is described as that and its class
+            return  # a user's subclass of a protocol has that protocol, and its class is named
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
             for setting in cls.settings:
@@ -186,7 +187,7 @@ class Declared(Program):
         for setting in filter(self._said, self.settings):
             described[setting.name] = _as_json(getattr(self, setting.name))
         seats = list(self.seats().values())
-        if not self.protocol.holds:  # programs inside say it themselves
+        if not self.protocol.holds:  # else each program inside has its own
             described["sampling"] = _shared_sampling(seats)
         if "environment" in vars(self):
             described |= retrieval_settings(seats, self.environment)
@@ -222,7 +223,7 @@ def _as_json(value: object) -> object:
 
 
 def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:
-    """What all seats have: the setting of one alone is its own, and none of the program."""
+    """The LM settings that all agents have; one that not all have is an agent's own."""
     first, *others = [seat.predict.config for seat in seats] or [{}]
     shared = dict(first)
     for config in others:
@@ -251,13 +252,15 @@ def _taken(seat: Callable[..., None]) -> list[inspect.Parameter]:
 
 
 def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object]:
-    """The settings that a short spec gives: its parts are the first of them."""
+    """The settings in a short spec, whose parts are the first settings in order."""
     named = zip(settings, parts, strict=False)
     return {setting.name: setting.read(part) for setting, part in named if part}
 
 
 def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
-    """The constructor around `seat`, whose signature shows all that such a program takes."""
+    """The constructor of a class with this `seat`: it binds and checks settings, calls `seat`, and
+    applies the `Shared` arguments. Its signature shows all of them.
+    """
     own = inspect.Signature(_taken(seat))
 
     def built(
@@ -269,7 +272,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         prompts: Mapping[str, str] | str | Path | None = None,
         **named: object,
     ) -> None:
-        # That of `Declared` itself is there for a class without `seat`, and raises.
+        # Not `Declared.__init__`, which raises: it is for a class without `seat`.
         super(Declared, self).__init__()
         try:
             bound = own.bind(self, *given, **named)
@@ -286,14 +289,14 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             raise UserError(
                 "sampling is for members given by name: set it on the programs that are members"
             )
-        # Before `seat` runs, which finds its settings as attributes.
+        # Before `seat` runs, which may read its settings as attributes.
         self.__dict__.update(arguments)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
-        # A class that describes itself may put anything under the name of a setting.
+        # Unless the class has its own `describe`, which need not read the attributes.
         if type(self).describe is Declared.describe:
             _check_settings(self, arguments)
-        # The protocol's own sampling first: what the user says wins.
+        # The protocol's own sampling first, since the user's overrides it.
         for agent in self.seats().values():
             agent.sample(self.sampling)
             agent.sample(sampling)
@@ -307,7 +310,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
 
 
 def _check_settings(program: Declared, settings: Iterable[str]) -> None:
-    """Raise UserError where agents stand under the name of a setting, which says who they are."""
+    """Raise UserError if `seat` has overwritten a setting with agents: `describe()` needs it."""
     for name in settings:
         if name not in program.protocol.holds and _modules(getattr(program, name)):
             raise UserError(
@@ -317,7 +320,7 @@ def _check_settings(program: Declared, settings: Iterable[str]) -> None:
 
 
 def _modules(value: object) -> list[dspy.Module]:
-    """The module that a value is, or those that it holds."""
+    """The modules in a value: itself, or those in a list."""
     if not isinstance(value, list | tuple):
         value = [value]
     return [part for part in value if isinstance(part, dspy.Module)]

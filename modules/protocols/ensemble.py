@@ -88,7 +88,7 @@ class Ensemble(
         vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
             DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
         weights: one non-negative number per member; None until `fit_weights` has set them.
-        samples: how often each member answers, for a pick.
+        samples: the number of answers of each member, for a pick.
         tie_break: which of the answers with the top score wins: `first` (the earliest member's),
             `weight` (the heaviest single member's), `strongest:MEMBER` or `random`. None is `first`
             for `majority`, else `weight`.
@@ -102,7 +102,7 @@ class Ensemble(
     whose request is refused has no vote; its turn says why in `failed`.
 
     Raises UserError for no members, an unknown vote or rule for ties, weights that do not fit the
-    members, and a vote by probabilities where an LM gives none.
+    members, and a vote by probabilities if an LM gives none.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Ensemble(
 
     @property
     def ties(self) -> Ties:
-        """The rule for ties that was given, or that of the vote, which fitted weights change."""
+        """The given rule for ties, or else the usual one of the vote."""
         if self.tie_break is None:
             return usual_ties(self.vote)
         return Ties.of(self.tie_break, self.names, self.seed)
@@ -177,7 +177,7 @@ class Ensemble(
             partial(with_usage, _sample, program, task, number)
             for program, number in product(self.members, range(self.samples))
         )
-        # A name for each ballot: a report counts the answers by the names of turns.
+        # Each sample gets a name of its own: a report counts answers by the names of turns.
         turns = list(map(_turn, distinct(names), answered))
         if self.picker is not None:
             return await self._picked(task, turns, self.picker)
@@ -188,7 +188,7 @@ class Ensemble(
 
     async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
         decision = await picked(picker, task, turns, self.seed, 2)
-        if decision is None:  # all that answered agree
+        if decision is None:  # the answers are the same
             answer = next((turn.answer for turn in turns if turn.answer is not None), None)
             return prediction_of(task, answer, self.vote, turns)
         return prediction_of(task, decision.answer, self.vote, [*turns, decision], rounds=2)
@@ -200,19 +200,18 @@ class Ensemble(
             rows: rows of `results.jsonl` from an evaluation of this ensemble on training questions.
 
         Returns the weights, in member order: K-ary log-odds, so that with K answers to choose from
-        any member better than chance counts. One that is not gets the weight 0: its votes are
-        dropped rather than turned round. Raises UserError when the rows do not come from these
-        members.
+        any member better than chance counts. A worse member gets the weight 0: its votes are
+        dropped rather than reversed. Raises UserError when the rows do not come from these members.
         """
         self.weights = member_weights(self.names, rows)
-        # Whoever fits weights wants them to count.
+        # In a plain majority the new weights would have no effect.
         if not self.weighs:
             self.vote = "weighted"
         return self.weights
 
     @contextmanager
     def unweighed(self) -> Iterator[None]:
-        """A plain majority for the time being: what weights are fitted on."""
+        """Vote by plain majority within the block, as for rows that weights are fitted on."""
         vote, tie_break = self.vote, self.tie_break
         self.vote, self.tie_break = "majority", None
         try:
@@ -225,17 +224,17 @@ class Ensemble(
 
 
 async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
-    """A member's prediction; from the second sample on, of calls of its own."""
-    if not number:
+    """Return a member's prediction: the first sample, number 0, or a later one."""
+    if number == 0:
         return await solved_by(member, task)
+    # Otherwise the cache would return the first sample again.
     with bound(ROLLOUTS, ROLLOUTS.get().of_copy(number, SAMPLED["temperature"])):
         return await solved_by(member, task)
 
 
 def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn:
-    """The turn of a member: the last one of its own transcript, with the answer and the whole bill.
-
-    One whose request was refused says why.
+    """Return the turn of a member: the last one of its own transcript, with its answer and all its
+    usage; the turn of a refused request says why.
     """
     if isinstance(outcome, CallError):
         return Turn(name, 1, None, "", details=TurnDetails(failed=said_by(outcome)))
@@ -244,7 +243,7 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
         return Turn(name, 1, prediction.answer, "", usage=usage)
     last = TurnFields.of(prediction.transcript[-1])
     details = TurnDetails()
-    # The probability of another answer says nothing of this one.
+    # The last turn may have the probability of another answer.
     if last.probability is not None and last.answer == prediction.answer:
         details["probability"] = last.probability
     return Turn(name, 1, prediction.answer, str(last.text), usage=usage, details=details)

@@ -1,5 +1,5 @@
-"""Foreign programs: any `dspy.Module` or callable, with one rule for its inputs and one for its
-answer.
+"""Foreign programs: any `dspy.Module` or callable as a `Program`, with one rule for which inputs it
+gets and one for where its answer is.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction, which are never the answer."""
 
 ENDPOINT, FOLDER = "endpoint", "folder"
-"""The parameters by which a function asks for the address of its LM, and for the folder of a task.
-
-They are no fields of a question.
+"""The parameters by which a function asks for the address of its LM, and for a task's folder; not
+fields of a question.
 """
 
 COMMAND = "cmd:"
-"""The prefix of a command where programs are named."""
+"""The prefix of a program's spec that is a command."""
 
 MOST_CLASHES = 5
 CLASH = (
@@ -73,9 +72,7 @@ _JSON = (Mapping, Sequence, Set, BaseModel)
 
 @dataclass(frozen=True)
 class PredictorSeat:
-    """A predictor of a user's own, where others look for seats: by this name it can be
-    given an LM.
-    """
+    """A predictor of a user's program as a `Seat`, so that it can be given an LM by name."""
 
     name: str
     predict: dspy.Predict
@@ -83,21 +80,19 @@ class PredictorSeat:
 
 @dataclass(frozen=True)
 class Field:
-    """A field that a user's program takes: whether it has to be given, and the type that it says it
-    has.
-    """
+    """A field that a user's program takes: whether it must be given, and its annotated type."""
 
     needed: bool
     annotation: Any
 
     def fitted(self, value: Any) -> Any:
-        """A value as the field's type wants it: passages joined for a text, a text in a list for a
-        list.
+        """The value in the field's type: passages are joined for a text, and a text becomes a list
+        of one for a list.
         """
         wanted = [kind for kind in get_args(self.annotation) if kind is not type(None)]
         if get_origin(self.annotation) in (Union, UnionType) and len(wanted) == 1:
             return Field(self.needed, wanted[0]).fitted(value)
-        # An annotation that could not be resolved is still a text.
+        # An annotation that could not be resolved is its source, "str".
         is_text = self.annotation in (str, "str")
         if is_text and isinstance(value, Mapping):
             return choice_lines(value)
@@ -112,20 +107,19 @@ class Field:
 
 
 class Foreign(Program):
-    """A user's own program behind the interface of folkmoot's: a `dspy.Module`, or a callable.
+    """A user's own program, a `dspy.Module` or a callable, as one of folkmoot's.
 
-    A module gets the fields that its `forward` names, or its signature where that takes any: those
-    of the question with the same names (question, choices, context, kind, id, and the columns that
-    the user names by `show`), or what `inputs` puts in their place. Choices are written below the
-    question, a line each, where no field takes them; a list of passages is joined for a field of
-    text. A callable gets the `Question`, without its gold answer; one with several parameters, or
-    whose one parameter is annotated `str`, gets fields as a module does.
+    A module gets the fields that its `forward` names, or, if that takes any, those of its
+    signature: the question's fields of the same names (question, choices, context, kind, id, and
+    the columns that the user names by `show`), or those that `inputs` names instead. Without a
+    field for choices, they are written below the question, a line each; a list of passages is
+    joined for a field of text. A callable gets the `Question`, without its gold answer; one with
+    several parameters, or whose one parameter is annotated `str`, gets fields as a module does.
 
     The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction`, dict,
-    dataclass or pydantic model it is the field `answer`, or the one field that there is beside
-    DSPy's reasoning; of an object its attribute `answer`; of an LM's reply its text. It is then
-    read as the kind of question asks for, and None where that cannot be done. What is none of these
-    makes an error row.
+    dataclass or pydantic model the field `answer`, or the only field besides DSPy's reasoning; of
+    an object its attribute `answer`; of an LM's reply its text. It is then read by the kind of the
+    question; None if that is not possible. Anything else makes an error row.
 
     Args:
         module: the user's module or callable.
@@ -169,7 +163,7 @@ class Foreign(Program):
         return described
 
     def seats(self) -> dict[str, Any]:
-        """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
+        """folkmoot's agents inside, and the other predictors by their DSPy names."""
         seats: list[Any] = [seat for _, seat in self.parts(Seat)]
         seated = {id(seat.predict) for seat in seats}
         for name, predictor in predictors_of(self).items():
@@ -179,23 +173,22 @@ class Foreign(Program):
         return by_name(seats)
 
     def turns(self) -> list[SeatTurns]:
-        """The number of turns is not known before it has run."""
+        """Empty: the number of turns is not known before it has run."""
         return []
 
     def check_saved(self) -> None:
-        """Raise UserError for a callable, here and where a program has it as a part."""
+        """Raise UserError for a callable, which is code and cannot be saved."""
         if not isinstance(self.module, dspy.Module):
             raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
 
     def save(
         self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
     ) -> None:
-        """Write the module into a folder, for `fm.load_program`: which class it is, and its state
-        as DSPy has it, in `state.json`, without LMs. A path that ends in `.json` gets that state
-        alone.
+        """Write the module into a folder, for `fm.load_program`: the name of its class, and DSPy's
+        state without LMs, in `state.json`. A path that ends in `.json` gets that state alone.
 
-        Raises UserError for a callable, for pickle, a part that DSPy's state would leave out, and a
-        folder that cannot be written.
+        Raises UserError for a callable, for pickle, for a part that DSPy's state would leave out,
+        and for a folder that cannot be written.
         """
         place = Path(path)
         self.check_saved()
@@ -227,9 +220,8 @@ class Foreign(Program):
             ) from None
 
     def check(self, questions: Sequence[Question]) -> list[str]:
-        """Say in sentences what questions have that this program never sees.
-
-        Raises UserError for a field that it needs and a question lacks.
+        """Sentences about what the questions have and this program is not shown. Raises UserError
+        if it needs a field that a question lacks.
         """
         if self.fields is None:
             return []
@@ -249,7 +241,7 @@ class Foreign(Program):
                 notes.append(unasked)
                 continue
             empty = all(given.get(source) is None for given in values)
-            # Every question has the usual fields: one that is None in all of them is missing.
+            # Every question has the usual fields, so one is missing if it is None in all of them.
             if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
                 instead = f"name its column with --columns {source}=NAME"
@@ -270,8 +262,8 @@ class Foreign(Program):
         return notes
 
     def example(self, question: Question) -> Question:
-        """The question as an optimizer shows it to this: with its fields, and the gold as its
-        answer.
+        """The question as a training example for an optimizer: with this program's fields, and the
+        gold answer in its output field.
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
@@ -281,7 +273,7 @@ class Foreign(Program):
         for name in {*INPUTS} - {"question"}:
             shown.pop(name, None)
         last = list(predictors_of(self).values())[-1].signature.output_fields
-        # Its answer may have any name; an optimizer learns from the gold under that one.
+        # The gold answer goes into the program's own output field, which may have any name.
         names = last.keys() - THOUGHTS
         if "answer" in names:
             names = {"answer"}
@@ -289,15 +281,15 @@ class Foreign(Program):
         if "answer" not in names and len(names) == 1:
             shown |= gold
         taken = {self.inputs.get(name, name) for name in fields}
-        # What it takes beside the usual inputs, such as the columns that the user named.
+        # Inputs besides the usual ones, such as columns that the user named.
         others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
         made["answer"] = gold.get("answer", made.answer)
         return made
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The prediction on a question: what it returned, with `answer` read, and its `usage`."""
-        # Without fields it takes the question itself, of which the gold answer is left out.
+        """The prediction on a question: what it returned, with its read `answer` and `usage`."""
+        # A callable without fields gets the question itself, without the gold answer.
         if self.fields is None:
             return await self._predict(question, [question.shown()], {})
         return await self._predict(question, [], self._arguments(self._values(question)))
@@ -306,7 +298,7 @@ class Foreign(Program):
         asked = {name: fields.get(name) for name in INPUTS}
         asked["choices"] = asked["choices"] or None
         self._miss_options(asked["choices"])
-        # No field of a call: the run hands the files of a task along beside it.
+        # The files of a task are no fields of a call: the run sets them for the asker.
         if asked["kind"] == "task":
             asked["files"] = ASKER.get().files
         question = Question(asked, id=ASKER.get().question or "asked", meta={})
@@ -320,12 +312,12 @@ class Foreign(Program):
     async def _predict(
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
-        # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
+        # Modules such as Refine need a trace, which is off while questions are answered.
         if (trace := dspy.settings.trace) is None:
             trace = []
         typed = None
         meter, asker = metered(), ASKER.get()
-        if asker.requests is None:  # while it is compiled: equal requests of one call are counted
+        if asker.requests is None:  # outside of a run, as when it is compiled
             asker = asker._replace(requests=set())
         with (
             dspy.context(adapter=self.adapter, trace=trace),
@@ -335,14 +327,15 @@ class Foreign(Program):
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
-                # as `dspy.Parallel` returns it for what failed: the question did, too
+                # `dspy.Parallel` returns None for what failed, which is not an answer.
                 if decided is None and meter.failure is not None:
                     raise meter.failure
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
                     typed = decided
-                    # A list of one text is that text; what is open gets a metric that reads lists.
+                    # A list of one text is that text, unless a metric of open questions reads
+                    # lists.
                     if answer is None or question.kind == "open":
                         answer = listed
                 nothing = decided is None or (isinstance(decided, _JSON) and not decided)
@@ -353,7 +346,7 @@ class Foreign(Program):
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
             except AdapterParseError as problem:
-                # The LM returned something, but no field of the type: an unreadable answer.
+                # The LM replied, but not in the fields' types: an unreadable answer.
                 returned, text, answer, turns = None, problem.lm_response, None, []
         held: dict[str, Any] = {}
         if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
@@ -374,17 +367,18 @@ class Foreign(Program):
         return dspy.Prediction(held)
 
     async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
-        """The result of the program, and its turns, which are unknown here."""
+        """The result of the program, and its turns: none, since a module does not tell them."""
         return await self._call(*args, **fields), []
 
     async def _call(self, *args: Any, **fields: Any) -> Any:
-        # DSPy's own threads take its settings along.
+        # Threads that DSPy starts inherit its settings, and so the context variables in them.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             if self._async and not isinstance(self.module, dspy.Module):
                 return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
                 return await on_own_loop(self.module.acall, *args, **fields)
-            # It may be a function that returns a coroutine without being one.
+            # In a thread; but a function that is no coroutine function may still return a
+            # coroutine.
             returned = await self._in_thread(*args, **fields)
             if inspect.isawaitable(returned):
                 return await on_own_loop(lambda: returned)
@@ -406,20 +400,20 @@ class Foreign(Program):
         raise RuntimeError(CLASH)
 
     def _lms_can_be_awaited(self) -> bool:
-        """Whether to await the module: not where an LM only works synchronously, and the module can
-        run in a thread.
+        """Whether to await the module: not if one of its LMs only works synchronously, and the
+        module can run in a thread.
         """
         lms = [dspy.settings.lm, *(value.lm for value in predictors_of(self).values())]
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
         return awaitable or not hasattr(type(self.module), "forward")
 
     def _values(self, question: Question) -> dict[str, object]:
-        """What a question gives to fields: what programs are shown."""
+        """Name → value of what a program may be shown of a question."""
         shown = question.shown()
         return shown.meta | only(shown, ("id", *INPUTS, "meta"))
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a call, from those of a question."""
+        """The arguments of a call, from the values of a question."""
         assert self.fields is not None
         sources = {name: self.inputs.get(name, name) for name in self.fields}
         arguments = {}
@@ -432,8 +426,8 @@ class Foreign(Program):
         return arguments
 
     def about(self) -> str:
-        """A description for an LM that is to improve it: its code, or the name of a class of
-        DSPy's.
+        """What an LM is told of the program that it is to improve: its code, or its class's name if
+        that is DSPy's.
         """
         kind = type(self.module)
         return kind.__qualname__ if _of_library(kind) else source_of(kind)
@@ -450,10 +444,10 @@ class Foreign(Program):
 
 
 def _state_of(module: Any) -> Any:
-    """The state of a module as DSPy dumps it.
+    """The state of a module in DSPy's form.
 
-    DSPy (3.4) fails on a module with a `dspy.Retrieve`, which it hands an argument too many; so its
-    parts are asked one by one, unless the class has a way of its own.
+    DSPy 3.4 fails on a module with a `dspy.Retrieve`, to which it passes one argument too many. So
+    the state is made of those of the parts, unless the class has a `dump_state` of its own.
     """
     if type(module).dump_state is not dspy.Module.dump_state:
         return module.dump_state()
@@ -461,7 +455,7 @@ def _state_of(module: Any) -> Any:
 
 
 def without_lms(state: Any) -> Any:
-    """A state as DSPy dumps it, without the LMs of predictors: theirs may hold addresses and
+    """A state in DSPy's form without the LMs of predictors, which may contain addresses and
     headers.
     """
     if not isinstance(state, Mapping):
@@ -473,8 +467,8 @@ def without_lms(state: Any) -> Any:
 
 
 def _of_type(annotation: Any, question: Question) -> str | None:
-    """The gold answer as a demonstration gives it: where a type names the options' texts and not
-    their labels, as `Literal["yes", "no"]` does, the text; of a truth value True or False.
+    """The gold answer as a value of this type, for a demonstration: the text of an option if the
+    type lists texts (`Literal["red", "blue"]`) and not labels; True or False for a bool.
     """
     if annotation is bool and question.kind == "boolean" and question.answer is not None:
         return str(read_boolean(question.answer))
@@ -507,7 +501,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     question.
     """
     own = isinstance(module, dspy.Module)
-    if isinstance(module, dspy.BestOfN | dspy.Refine):  # which pass on what they are given
+    if isinstance(module, dspy.BestOfN | dspy.Refine):  # they pass everything on to their module
         return _fields(module.module, inputs)
     call = module
     if own:
@@ -523,7 +517,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         if by_keyword and taken.name not in (ENDPOINT, FOLDER):
             fields[taken.name] = Field(taken.default is taken.empty, taken.annotation)
     needed = [field for field in fields.values() if field.needed]
-    # A function of one parameter gets the whole question, unless it says that it takes a text.
+    # A function of one parameter gets the whole question, unless that is annotated `str`.
     if not own and not inputs and len(needed) < 2:
         if not parameters:
             raise UserError(
@@ -532,13 +526,14 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         if not needed or needed[0].annotation is not str:
             return None
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
-        # Where `forward` names fields that it needs, the signature says nothing of the others.
+        # If `forward` names fields that it needs, the signature does not describe its other ones.
         signature = None if needed else _signature(module)
         if signature is None:
             for name in inputs:
                 fields.setdefault(name, Field(True, Any))
         else:
-            # What its one predictor needs, a module of the user's own may find itself.
+            # Fields are required if the signature is the module's own; what a predictor inside
+            # needs, a user's module may get from elsewhere.
             plain = hasattr(module, "signature")
             for name, field in signature.input_fields.items():
                 optional = type(None) in get_args(field.annotation)
@@ -559,7 +554,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
 
 
 def _without_asyncify(module: Any) -> Any:
-    """The module inside the function that `dspy.asyncify` makes of it; anything else unchanged."""
+    """The module inside a function of `dspy.asyncify`'s; anything else as it is."""
     if getattr(module, "__module__", "") != "dspy.utils.asyncify":
         return module
     held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
@@ -567,7 +562,9 @@ def _without_asyncify(module: Any) -> Any:
 
 
 def _method(module: dspy.Module, name: str) -> Any:
-    """A module's method, of which DSPy says that it is not to be called, on other ways."""
+    """A method of a module, without DSPy's warning against direct calls. Raises UserError if there
+    is none.
+    """
     if (own := vars(module).get(name)) is not None:
         return own
     if not hasattr(type(module), name):
@@ -578,12 +575,12 @@ def _method(module: dspy.Module, name: str) -> Any:
 def _parameters(call: Any) -> Iterable[inspect.Parameter]:
     try:
         return inspect.signature(call, eval_str=True).parameters.values()
-    except NameError:  # a name that is there for type checkers alone
+    except NameError:  # an annotation that is only imported for type checkers
         return inspect.signature(call).parameters.values()
 
 
 def _signature(module: Any) -> Any:
-    """The signature that says what a module takes: its own, or that of the one predictor in it."""
+    """The signature with a module's inputs: its own, or that of its only predictor; else None."""
     own = getattr(module, "signature", None)
     if isinstance(own, type) and issubclass(own, dspy.Signature):
         return own
@@ -599,8 +596,8 @@ def _called(module: Any) -> str:
 
 
 def _runs_async(module: Any) -> bool:
-    """Whether what it does is written as a coroutine: of a module's two ways, the one that stands
-    in the class nearest to it, since who writes `forward` in a subclass means that to run.
+    """Whether to call a program asynchronously. If a module has both `forward` and `aforward`, the
+    one in the most derived class counts, since a subclass that writes one means that to run.
     """
     if not isinstance(module, dspy.Module):
         called = inspect.getattr_static(module, "__call__", None)
@@ -612,7 +609,7 @@ def _runs_async(module: Any) -> bool:
 
 
 def _answer_in(returned: Any, name: str) -> Any:
-    """The answer in what a program returned. Raises UserError where several fields may be it."""
+    """The answer in what a program returned. Raises UserError if several fields may be it."""
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
         own = _field_names(returned)
         if len(own) == 1:
@@ -630,7 +627,7 @@ def _answer_in(returned: Any, name: str) -> Any:
             "call the field with the answer `answer`"
         )
     held = values[fields[0]]
-    if isinstance(held, Mapping):  # as of an output with a type of its own
+    if isinstance(held, Mapping):  # the field has a type of its own
         return held.get("answer", held)
     return getattr(held, "answer", _passed_on(held))
 
@@ -646,8 +643,8 @@ def _field_names(thing: Any) -> list[str]:
 
 
 def _passed_on(returned: Any) -> Any:
-    """The text in what an LM or a framework replied and a program passes on as it came: a
-    completion, a response, a message, the result of a crew, or code. All else is returned
+    """The text in an object of an LM or a framework that a program returned as it got it: a
+    completion, a response, a message, the result of a crew, or code. Anything else is returned
     unchanged.
     """
     if isinstance(returned, dspy.Code):
@@ -660,7 +657,7 @@ def _passed_on(returned: Any) -> Any:
     if choices and isinstance(choices, list):
         message = held(choices[0], "message")
     content = message if isinstance(message, list) else held(message, "content")
-    if isinstance(content, list):  # Anthropic's, or LangChain's: thoughts may stand beside texts
+    if isinstance(content, list):  # Anthropic's or LangChain's blocks: texts, and perhaps thoughts
         texts = [held(block, "text") for block in content if held(block, "type") == "text"]
         content = "".join(filter(None, texts)) or None
     # The last two: of the OpenAI Agents SDK and pydantic-ai.
@@ -676,7 +673,7 @@ def _passed_on(returned: Any) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """An answer as text, to be read; None for what is no single value."""
+    """An answer as text, to be read by the question's kind; None for what is no single value."""
     if isinstance(value, Enum | Choice | Noul):
         value = value.value
     if isinstance(value, bytes):
@@ -687,10 +684,10 @@ def _text(value: Any) -> str | None:
         with suppress(ValueError, RuntimeError):
             value = item()
     if isinstance(value, float):
-        value = float(f"{value:.15g}")  # 0.1 + 0.2 is 0.3: no float holds more digits for certain
+        value = float(f"{value:.15g}")  # 0.1 + 0.2 becomes 0.3: a float has 15 exact digits
     if isinstance(value, str) or value is None:
         return value
-    # The text of an object that has none of its own is its address, in which digits are read.
+    # An object without an own text has its address as text, whose digits could be read as a number.
     written: object = type(value).__str__
     own_text = written is not object.__str__ or isinstance(value, Number)
     if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
@@ -699,7 +696,7 @@ def _text(value: Any) -> str | None:
 
 
 def _no_answer(value: Any, name: str) -> UserError:
-    """What to say of a value that is no answer."""
+    """The error about a returned value that is no answer."""
     kind = type(value).__name__
     more = ", which was not awaited" if inspect.isawaitable(value) else ""
     return UserError(
@@ -709,7 +706,9 @@ def _no_answer(value: Any, name: str) -> UserError:
 
 
 def _as_json(value: Any) -> str | None:
-    """A list or an object as JSON; None where it is empty, or cannot be written so."""
+    """A list or an object as JSON text; None for anything else, and if it is empty or cannot be
+    written as JSON.
+    """
     holds = isinstance(value, _JSON) or dataclasses.is_dataclass(type(value))
     if isinstance(value, str | bytes) or not holds or not value:
         return None
@@ -720,7 +719,7 @@ def _as_json(value: Any) -> str | None:
 
 
 def _probability(value: Any) -> float | None:
-    """The LM's own probability of a decision output of DSPy's, if it came with one."""
+    """The probability that an LM gave its answer, in a decision output of DSPy's; else None."""
     probability: float | None = None
     if isinstance(value, Choice) and value.probabilities is not None:
         probability = value.probabilities.get(str(value.value))
@@ -730,9 +729,9 @@ def _probability(value: Any) -> float | None:
 
 
 def _code(module: Any) -> str:
-    """A hash of the source of classes and functions, and of settings that are plain values. Code
-    that they call elsewhere, and objects such as an index, are not included; prompts and
-    demonstrations have their own hashes.
+    """A hash of a program's classes, functions and settings that are plain values. It does not
+    cover code that they call elsewhere, objects such as an index, and prompts and demonstrations,
+    which have their own hashes.
     """
     if not isinstance(module, dspy.Module):
         parts: Any = _said_of(module)
@@ -751,7 +750,7 @@ def _said_of(thing: Any) -> Any:
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
     kind = type(thing)
-    # a module of a user's own may mean anything by this name
+    # A user's own class may have another `describe`.
     if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
         return thing.describe()
     settings = {}

@@ -1,6 +1,4 @@
-"""A program that shows its agents, for each question, the solved questions that are most
-like it.
-"""
+"""A program that shows its agents, for each question, the most similar solved questions."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Shown(NamedTuple):
-    """A solved question, and what to show of it: a demonstration by predictor, with that seat's
-    fields.
-    """
+    """A solved question, and by predictor the demonstration that is made of it."""
 
     question: str
     demos: Mapping[str, Mapping[str, object]]

@@ -1,5 +1,5 @@
-"""A pick: an LM says which of several finished answers is best (universal self-consistency, Chen
-et al. 2023).
+"""A pick: an LM says which of several answers is best (universal self-consistency, Chen et al.
+2023).
 """
 
 from __future__ import annotations
@@ -14,26 +14,28 @@ from ..base.calls import metered
 from ..reading.voting import same_if, supporters_of
 
 MOST_SHOWN = 24_000
-"""Characters of all candidates together in the prompt of a pick; each gets an equal share."""
+"""The most characters of all candidates together in the prompt; each gets an equal share."""
 
 
 async def picked(
     picker: Seat, task: Task, turns: Sequence[Turn], seed: object, round: int
 ) -> Turn | None:
-    """The turn of the picker, with the answer that it takes among those that differ, shown in an
-    order drawn by the seed. None where there are no two such answers. A picker that names no
-    candidate twice gives no answer.
+    """The turn of the picker, whose answer is that of the candidate it names; None if the turns
+    have fewer than two different answers.
+
+    Candidates are shown in an order drawn by the seed. If the picker twice names none of them, its
+    turn has no answer.
     """
     supporters = supporters_of([turn.answer for turn in turns], same_if(task.kind))
     shown = [turns[places[0]] for places in supporters.values()]
     if len(shown) < 2:
         return None
-    # In the order of the members, a liking for the first place would always favour the same one.
+    # Shuffled, since LMs prefer the first candidate, which would always be the same member's.
     random.Random(f"{seed} {task.key}").shuffle(shown)
     notes = []
     for number, turn in enumerate(shown, start=1):
         note: dict[str, object] = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
-        if task.kind == "task":  # whose answer is all the work
+        if task.kind == "task":  # its answer is the whole work
             note["text"] = str(turn.answer)
         else:
             note |= {"text": turn.text or str(turn.answer), "answer": turn.answer}

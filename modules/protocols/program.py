@@ -1,5 +1,5 @@
-"""The base of all protocols: how a program is called, which LM sits where, and what a prediction
-holds.
+"""`Program`, the base of all protocols: how a program is called, which LM each agent has, and what
+a prediction contains.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from .roles import Role
 
 SeatTurns = tuple[Seat, float, float]
-"""An agent with the fewest and the most turns that it takes over one question."""
+"""An agent with the fewest and the most turns that it takes on one question."""
 
 T = TypeVar("T")
 
 _SEATS = ("retriever.query", "query")
-"""Names of seats beside roles, one or another of which most protocols have."""
-MOST_NAMES = 80  # characters of a program's agents where it stands for itself
+"""Names of agents, besides roles, that many protocols have."""
+MOST_NAMES = 80  # characters of the agents' names in a program's repr
 
 
 @cache
 def _adapter(role_first: bool, verbatim: bool) -> dspy.Adapter:
-    from ..agents.adapter import ProfileAdapter  # what writes requests is loaded by the first one
+    from ..agents.adapter import ProfileAdapter  # not needed before the first request
 
     return ProfileAdapter(Wording(role_first, verbatim))
 
@@ -70,7 +70,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     Raises CallError when an LM call fails for good, UserError when the input cannot be used.
     """
 
-    # DSPy's own warns of a direct call of `forward`, which takes longer than the look-up itself.
+    # DSPy's own warns of direct calls of `forward`, which makes each look-up several times slower.
     __getattribute__ = object.__getattribute__
 
     protocol: ClassVar[Protocol]
@@ -78,17 +78,17 @@ class Program(dspy.Module):  # type: ignore[misc]
     prompts: Mapping[str, str] = MappingProxyType({})
     verbatim: bool = False  # whether instructions keep their line breaks
     own_roles: Mapping[str, Role] = MappingProxyType({})
-    idle_role = ""  # a role of the user's own that has no seat, although it is called like one
+    idle_role = ""  # a user's own role that no agent here has, although it is named like an agent
     own_lm: Callable[[], Any] | None = None
-    """Makes the LM that it was saved with, for seats without one; None where it has none."""
+    """Makes the LM that it was saved with, for agents without one; None if it has none."""
 
     kinds: Sequence[str] = ()
-    """The kinds of the questions that it was measured on, where it was saved with them."""
+    """The kinds of the questions that it was measured on, if it was saved with them."""
 
     foreign: ClassVar[bool] = False
-    """Whether it is a user's own module or callable behind this interface."""
+    """Whether it wraps a user's own module or callable."""
     metered: ClassVar[bool] = False
-    """Whether its LM is asked through the meter, by names that it sends itself."""
+    """Whether it asks LMs through the meter, naming the models itself."""
     started: ClassVar[bool] = False
     """Whether it is a command, which is started for each question."""
 
@@ -98,12 +98,12 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     @property
     def as_given(self) -> Any:
-        """What the user had given for it."""
+        """The object that the user gave: itself, or what it wraps."""
         return self
 
     @property
     def lacks_weights(self) -> bool:
-        """Whether it needs weights that are to be fitted on training questions."""
+        """Whether its weights have to be fitted on training questions before it can answer."""
         return False
 
     def forward(
@@ -117,8 +117,8 @@ class Program(dspy.Module):  # type: ignore[misc]
             return run_sync(self.aforward, question, choices, context, kind)
         from anyio import from_thread
 
-        # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can
-        # send to it from another loop.
+        # `dspy.streamify` reads the stream on the loop that this thread works for, and only from
+        # that loop can anything be sent to it.
         return from_thread.run(self.aforward, question, choices, context, kind)
 
     async def aforward(
@@ -131,11 +131,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         task = Task.of(question, choices, context, kind)
         self._miss_options(task.choices)
         check_passage(task.context or "", "the question")
-        # A run knows the question's id; a call without a run goes by the question's words.
+        # Within a run that is the question's id; without one, a hash of its text.
         asked = ASKER.get().question or task.key
         adapter = _adapter(self.prompt_layout == ROLE_FIRST, self.verbatim)
         lm = self.lm_of_its_own()
-        # None would hide the LM that DSPy is set to.
+        # Not `lm=None`, which would hide the LM that DSPy is set to.
         own = {} if lm is None else {"lm": lm}
         with (
             dspy.context(adapter=adapter, warn_on_type_mismatch=False, **own),
@@ -143,17 +143,17 @@ class Program(dspy.Module):  # type: ignore[misc]
             metered() as usage,
         ):
             prediction = await self.solve(task)
-        # as an attribute, DSPy would look at every name of the class
+        # By key: for an attribute, DSPy would look through every name of the class.
         prediction["usage"] = usage.to_dict()
         prediction["transcript"] = list(map(TurnFields.of, prediction["transcript"]))
-        # The answer stands last, where `dspy.majority` looks for it.
+        # Moved to the end, where `dspy.majority` looks for it.
         answer = prediction["answer"]
         del prediction["answer"]
         prediction["answer"] = answer
         return prediction
 
     def _miss_options(self, choices: object) -> None:
-        """Warn of a question without options, where all that it was measured on had them."""
+        """Warn of a question without options if all that it was measured on had them."""
         if list(self.kinds) == ["choice"] and not choices:
             warnings.warn(
                 "this program was measured on questions with options, and this one has none: give "
@@ -162,8 +162,8 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def lm_of_its_own(self) -> dspy.BaseLM | None:
-        """The LM that it was saved with; None without one, and where that cannot be made and DSPy
-        is set to another. Raises UserError where there is no other.
+        """The LM that it was saved with; None if it has none, or if that cannot be made and DSPy is
+        set to another. Raises UserError if there is no other.
         """
         if self.own_lm is None:
             return None
@@ -183,19 +183,20 @@ class Program(dspy.Module):  # type: ignore[misc]
             return await self.acall(**given)
 
     async def solve(self, task: Task) -> dspy.Prediction:
+        # Each protocol answers a question here, and returns `prediction_of(…)`.
         raise NotImplementedError
 
     def describe(self) -> Described:
-        """All that makes this program as JSON: settings, prompts and demos."""
+        """The JSON from which this program can be made again: its name and its settings."""
         name = type(self).__name__
         raise NotImplementedError(
             f"{name} has no describe(): return named() and the constructor's settings"
         )
 
     def named(self) -> dict[str, Any]:
-        """The beginning of `describe()`: `program`, the name of the protocol, of a class that
-        inherits its protocol also its own `class`, as `module:Class`, what `word` was told, and
-        the user's own roles.
+        """The beginning of `describe()`: `program`, the protocol's name; `class`, as
+        `module:Class`, for a user's subclass of a protocol; the arguments of `word`; and the user's
+        own roles.
         """
         kind = type(self)
         described: dict[str, Any] = {"program": self.protocol.name}
@@ -223,8 +224,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     def turns(self) -> list[SeatTurns]:
         """The fewest and most turns of each agent, for plans.
 
-        A protocol that does not say counts with at least one turn in all, and with one turn of each
-        agent and of each predictor outside of agents.
+        Without an own version, a protocol counts with at least one turn in all, and at most one of
+        each agent and of each predictor outside of agents.
         """
         seats = list(self.seats().values())
         seated = {id(seat.predict) for seat in seats}
@@ -235,7 +236,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def exchange(self) -> Exchange | None:
-        """How its agents answer again, for `fm.controls`, or None."""
+        """How its agents answer again, for `fm.controls`; None if they cannot."""
         return None
 
     def most_turns(self) -> int:
@@ -253,12 +254,12 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     @property
     def metered_parts(self) -> list[Any]:
-        """The metered programs that it consists of, perhaps itself."""
+        """The metered programs among its parts, itself included."""
         return [part for _, part in self.parts(Program) if part.metered]
 
     def parts(self, kind: type[T] | tuple[type[T], ...]) -> list[tuple[str, T]]:
-        """Its own modules of that kind by name: not those of the candidates that an optimizer hangs
-        on it.
+        """Its modules of that kind, itself included, with their names; without those of the
+        candidates that an optimizer attaches to it.
         """
         return [
             (name, part)
@@ -299,7 +300,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             scratch.unlink(missing_ok=True)
 
     def other_seats(self) -> Iterable[str]:
-        """Names of seats that programs like this one have, beside those that are common."""
+        """Further names of agents that programs of this protocol may have."""
         return ()
 
     def word(
@@ -333,7 +334,8 @@ class Program(dspy.Module):  # type: ignore[misc]
                 used.add(name)
                 seat.predict.signature = signature.with_instructions(instructions[name])
             elif instructions and id(seat) not in worded_before:
-                # All are verbatim from now on, but folkmoot's own lines only wrap a paragraph.
+                # From now on instructions keep their line breaks, but those of folkmoot's own
+                # instructions mean nothing.
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
         unused = instructions.keys() - used
@@ -347,9 +349,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def _check_agents_elsewhere(self, names: Set[str]) -> None:
         """Raise UserError for a name that no agent of any program has."""
-        from .roles import ROLES, SEATS  # which most programs have no need of
+        from .roles import ROLES, SEATS  # most programs do not need these
 
-        # Other programs' agents are found among all packages, which takes a while.
         for name in names - {*_SEATS, *SEATS, *ROLES.names(), *self.other_seats()}:
             raise UserError(
                 f"prompts: there is no agent {name!r} in this program: the agents are "
@@ -357,8 +358,8 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def reseed(self, seed: int) -> None:
-        """Draw with another seed, where this program draws anything."""
-        # Ties that are computed, as an ensemble's are, follow the seed themselves.
+        """Set another seed, if this program draws anything."""
+        # Only ties that are stored; an ensemble computes them from the seed.
         own = self.__dict__
         ties = own.get("ties")
         if "seed" in own:
@@ -367,11 +368,10 @@ class Program(dspy.Module):  # type: ignore[misc]
             own["ties"] = replace(ties, seed=seed)
 
     def with_seats(self, names: Iterable[str]) -> Program:
-        """The program with seats of these names, as far as it can have them: itself, or a copy."""
+        """This program, or a copy in which metered parts have agents of these names."""
         models = [name for name in names if name != "*" and not self._meant(name)]
         if not models or not self.metered_parts:
             return self
-        # A copy, so that the program that was given stays as it is.
         copied: Program = self.deepcopy()
         copied.assign(dict.fromkeys(models))
         return copied
@@ -381,12 +381,14 @@ class Program(dspy.Module):  # type: ignore[misc]
         return any(seat == name or seat.startswith(f"{name}.") for seat in self.seats())
 
     def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
-        """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
+        """Keep those of the user's own roles that agents here have, and give agents their roles'
+        LMs.
+        """
         self.own_roles = only(cast, own)
         self.assign({name: role.lm for name, role in cast.items() if role.lm is not None})
 
     def refuse_idle_role(self) -> None:
-        """Raise UserError for a role of the user's own that nobody would be asked as."""
+        """Raise UserError for a user's own role that no agent would have."""
         if self.idle_role:
             raise UserError(
                 f"the role {self.idle_role!r} is no agent of this program: set "
@@ -420,23 +422,23 @@ class Program(dspy.Module):  # type: ignore[misc]
         models = set(chain.from_iterable(part.models for part in self.metered_parts))
         meant = []
         for key, seat in self.seats().items():
-            # A model gpt-4 is not one of the agents gpt-4.0 and gpt-4.1.
+            # For models, `gpt-4` does not mean `gpt-4.0` and `gpt-4.1`.
             if key == name or (key.startswith(f"{name}.") and key not in models):
                 meant.append(seat)
         return meant
 
 
 def by_name(seats: Sequence[Any]) -> dict[str, Any]:
-    """Seats by their names, of which equal ones are numbered."""
+    """Seats by name; equal names are numbered."""
     return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
 
 LAYOUT = Parameter(choice(*LAYOUTS), default=ROLE_LAST)
-"""The place of instructions, as a part of a space."""
+"""`prompt_layout` as a parameter of search spaces."""
 
 
 def turns_of(seats: Iterable[Seat], fewest: float, most: float) -> list[SeatTurns]:
-    """So many turns of each of these agents, and of those that write its queries."""
+    """The same numbers of turns for each of these agents and those that write their queries."""
     return [(seat, fewest, most) for seat in with_queries(seats)]
 
 
@@ -462,8 +464,8 @@ def prediction_of(
     consensus_round: int | None = None,
     **extra: object,
 ) -> dspy.Prediction:
-    """The prediction that every protocol returns; `answers` holds each agent's answer per round.
-    Without an answer, `decided_by` is `none`.
+    """The prediction that every protocol returns; its `answers` are those of each agent, round by
+    round. Without an answer, `decided_by` is `none`.
     """
     if answer is None:
         decided_by = "none"
@@ -480,6 +482,7 @@ def prediction_of(
 
 
 def answers_by_agent(transcript: Iterable[Turn]) -> dict[str, list[str | None]]:
+    """Agent → its answers in order."""
     answers: dict[str, list[str | None]] = {}
     for turn in transcript:
         if turn.step is None:

@@ -1,5 +1,5 @@
-"""Programs by name: every protocol of this folder, and those of others, each by what its class
-declares.
+"""The registry of programs by name: the protocols in this folder, users' own, and those of other
+packages.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from .program import Program
 
 
 def declared(name: str, made_by: object) -> Protocol:
-    """The declaration of a program's class, under this name; a `dspy.Module`, or a callable,
-    becomes one.
-
-    Raises UserError for what is none of these.
+    """The protocol, under this name, of a program's class, a `dspy.Module` or a callable. Raises
+    UserError for anything else.
     """
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
-    # Of a class, what it makes has to be callable: the class itself always is.
+    # For a class, its instances have to be callable: the class itself always is.
     called = made_by if isinstance(made_by, type) else type(made_by)
     if not any("__call__" in vars(kind) for kind in called.__mro__):
         raise UserError(
@@ -46,7 +44,7 @@ def _built_in() -> dict[str, Protocol]:
         module = import_module(part.name)
         for value in vars(module).values():
             own = vars(value).get("protocol") if isinstance(value, type) else None
-            # A file that only imports a protocol's class does not declare it.
+            # Not in a module that only imports the class.
             if isinstance(own, Protocol) and value.__module__ == module.__name__:
                 protocols[own.name] = replace(own, program=own.program or value)
     return protocols
@@ -56,8 +54,8 @@ PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
 
 
 def known(name: str) -> Protocol | None:
-    """The protocol of that name, as a description has it: a registered one, or that of a class
-    which is here already, since a file has none imported.
+    """The protocol that a program's description names: a registered one, or that of a class which
+    is imported already; None without one. Nothing is imported, since the name is from a file.
     """
     registered = PROTOCOLS.find(name)
     if registered is not None:
@@ -66,7 +64,7 @@ def known(name: str) -> Protocol | None:
     here = getattr(sys.modules.get(module), attribute, None)
     for kind in _kinds(Program):
         own = vars(kind).get("protocol")
-        # The last one counts: a notebook's cell may have been run again.
+        # The last one counts, since a notebook's cell may have defined the class again.
         if kind is here or (own is not None and own.name == name):
             registered = declared(name, kind)
     return registered

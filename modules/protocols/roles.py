@@ -1,4 +1,4 @@
-"""Roles: the table of who may take a seat, and roles of the user's own."""
+"""Roles, which say how an agent is asked: the built-in ones, and users' own."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ..environment.base import Environment
 
 HERE = "environment"
-"""The tool that is the place where all agents of the program look things up."""
+"""The tool that stands for the program's environment."""
 
 SEATS = ("judge", "supervisor", "evaluator")
-"""The seats that a role of the user's own takes when it is called so."""
+"""Names by which a user's own role replaces that agent."""
 
 KEYS = ("instruction", "outputs", "tools", "lm", "repeats")
-"""All that can be written of a role."""
+"""The keys of a role that is written as a mapping."""
 
 MAX_REPEATS = 8
 _INPUTS = {**words.Speaking.input_fields, **team.Acting.input_fields}
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(frozen=True)
 class Role:
-    """What an agent is asked as. `ROLES["mine"] = Role(MySignature)` adds one.
+    """How an agent is asked. `ROLES["mine"] = Role(MySignature)` adds one.
 
     Args:
         signature: its docstring is the instruction, and `answer` the last of its outputs, which are
@@ -43,7 +43,7 @@ class Role:
             and `action` is a worker.
         tools: environments, or functions of a query; the text `environment` stands for the
             program's.
-        lm: its LM, where no other is given.
+        lm: its LM, if no other is given.
         repeats: how many agents have it.
     """
 
@@ -58,11 +58,11 @@ class Role:
 
     @property
     def acts(self) -> bool:
-        """Whether it is a worker alone, who has no answer among its outputs."""
+        """Whether it can only be a worker, since it has no answer among its outputs."""
         return list(self.signature.output_fields)[-2:] == ["thought", "action"]
 
     def place(self, here: Environment | None) -> Environment | None:
-        """Where it looks things up; `here` is the program's environment."""
+        """The environment that it searches, if any; `here` is the program's environment."""
         places: list[Environment] = []
         for tool in self.tools:
             place = here if tool == HERE else tool
@@ -100,8 +100,8 @@ WORKERS = tuple(name for name, role in _BUILT_IN.items() if role.acts)
 
 
 def role_of(name: str, thing: object) -> Role:
-    """The role that a user means: a `Role`, a signature, or what a file says of one. Raises
-    UserError for what cannot take a seat.
+    """The checked role in what a user gives: a `Role`, a signature, or a mapping as from a file.
+    Raises UserError for what cannot be a role.
     """
     if thing is not None and thing is _BUILT_IN.get(name):
         return _BUILT_IN[name]
@@ -145,12 +145,13 @@ def role_of(name: str, thing: object) -> Role:
             )
     signature = dspy.Signature({**_INPUTS, **outputs}, role.signature.instructions)
     checked = replace(role, signature=signature, tools=tools)
-    # Checking it again would wrap its functions once more, and make another class of its signature.
+    # So that it is not checked again, which would wrap its functions and signature once more.
     object.__setattr__(checked, "checked_as", name)
     return checked
 
 
 def _written(name: str, written: Mapping[str, Any]) -> Role:
+    """The role in a mapping, as a file has it. Raises UserError."""
     for key in written:
         if key not in KEYS:
             raise UserError(
@@ -178,23 +179,23 @@ def _written(name: str, written: Mapping[str, Any]) -> Role:
 
 
 ROLES: Registry[Role] = Registry("roles", role_of, lambda: _BUILT_IN)
-"""The roles by name: those of the papers, added here, and of installed packages."""
+"""All roles by name: built in, added here, and of installed packages."""
 
 
 def roles_given(given: object) -> dict[str, Role]:
-    """Roles of the user's own by name; one whose value is its name is that of the table. Raises
-    UserError for what is no role, and for a name that the table has.
+    """The user's own roles by name. Raises UserError for what is no role, and for a name that
+    `ROLES` has already.
     """
     if not isinstance(given, Mapping | None):
         raise UserError(
             f"own_roles is {given!r}: give roles by name, such as fm.roles('roles.yaml')"
         )
-    # A name that stands for itself is one of the table, and none of the user's own.
+    # `{"critic": "critic"}` names a role of `ROLES`, and is none of the user's own.
     own = {name: thing for name, thing in (given or {}).items() if thing != name}
     for name in own:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UserError(f"the role {name!r} needs a name of letters, digits, _ and -")
-        # One name must not mean two roles, in a list of them or in a saved program.
+        # In a list or in a saved program, a name must mean one role.
         if ROLES.find(name) is not None:
             raise UserError(f"there is a role {name!r} already: give yours another name")
     return {name: role_of(name, thing) for name, thing in own.items()}
@@ -203,9 +204,8 @@ def roles_given(given: object) -> dict[str, Role]:
 def cast_of(
     parameter: str, value: object, own: Mapping[str, Role], advice: str, *, acting: bool = False
 ) -> dict[str, Role]:
-    """The roles that a parameter names, own ones or those of the table; `acting`: as workers.
-
-    Raises UserError for the first one that there is not.
+    """Name → role, for the names in a parameter: the user's own roles or those of `ROLES`, as
+    workers if `acting`. Raises UserError for the first name that is neither.
     """
     out_of_place: Sequence[str] = (*SEATS, *WORKERS)
     what = "role"
@@ -217,9 +217,7 @@ def cast_of(
 
 
 class Seated(NamedTuple):
-    """The name of a seat, that of its role, and the sample that it draws where the role has several
-    seats.
-    """
+    """The names of an agent and its role; and its sample number if the role has several agents."""
 
     name: str
     role: str
@@ -227,9 +225,9 @@ class Seated(NamedTuple):
 
 
 def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
-    """The seats that the named roles take; equal names become `NAME.0`, `NAME.1`, …."""
+    """The agents of the named roles; equal names become `NAME.0`, `NAME.1`, …."""
     roles = [name for name in names for _ in range(cast[name].repeats)]
-    # The first of a role draws no sample, so that it is asked as one alone would be.
+    # The first of a role gets no sample number, as an agent that has its role alone.
     samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
     return list(map(Seated, distinct(roles), roles, samples))
 
@@ -240,8 +238,8 @@ def seat_of(
     environment: Environment | None = None,
     **retrieval: Any,
 ) -> Seat:
-    """A seat of that name for a role; with tools, one that looks things up. Raises UserError for a
-    worker alone.
+    """An agent of that name for a role; with tools, one that searches. Raises UserError for a role
+    that can only be a worker.
     """
     if role.acts:
         raise UserError(f"{name!r} is a worker and gives no answer: name it in a team")
@@ -253,7 +251,7 @@ def seat_of(
 
 
 def acting_as(role: Role) -> type[Any]:
-    """What a worker in that role is told; one that answers gives the instruction alone."""
+    """The signature of a worker in that role; from a role that answers, only the instruction."""
     words: type[Any] = role.signature
     if not role.acts:
         words = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")

@@ -1,6 +1,4 @@
-"""A program as JSON: its settings, prompts and demonstrations, and who sits where; nothing that
-could run.
-"""
+"""A program as JSON: its settings, prompts, demonstrations and LMs by agent; no code."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ PACKAGES = ("folkmoot", "dspy")
 
 
 class Saveable(Protocol):
-    """A program, as far as saving it goes."""
+    """The methods of a program that saving needs."""
 
     def describe(self) -> Described: ...
 
@@ -70,9 +68,7 @@ class SavedField(_Strict):
 
 
 class SavedPredictor(_Strict):
-    """The prompt of one predictor: the seat it belongs to, the words of its signature, and its
-    demos.
-    """
+    """The prompt of one predictor: its agent, the texts of its signature, and its demos."""
 
     seat: str
     instructions: str
@@ -82,7 +78,7 @@ class SavedPredictor(_Strict):
 
 
 class SavedLM(_Strict):
-    """An LM of a seat by name. `addressed`: it had an address of its own, which is not kept."""
+    """The LM of an agent by name. `addressed`: it had an address of its own, which is not saved."""
 
     name: str
     settings: LMSettings
@@ -91,11 +87,11 @@ class SavedLM(_Strict):
 
 
 class SavedProgram(_Strict):
-    """All of `program.json`.
+    """The whole content of `program.json`.
 
     `program` is `describe()`; `environments` has the text form, or None, of every environment by
-    its fingerprint; `predictors` and `learned`, the identities of what networks have learned, go by
-    DSPy's names, `lms` by seat.
+    its fingerprint; `predictors` and `learned`, the identities of trained networks, are by DSPy's
+    names; `lms` are by agent.
     """
 
     format: int
@@ -110,8 +106,8 @@ class SavedProgram(_Strict):
 
 
 def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
-    """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen,
-    once compiled.
+    """Return every DSPy parameter by DSPy's name for it; unlike DSPy, also those of compiled
+    members, which are frozen.
     """
     parameters: dict[str, Parameter] = {}
     seen: set[int] = set()
@@ -128,8 +124,8 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
 
     def into(name: str, value: object) -> None:
         if isinstance(value, list | tuple):
-            for place, item in enumerate(value):
-                look(f"{name}[{place}]", item)
+            for index, item in enumerate(value):
+                look(f"{name}[{index}]", item)
         elif isinstance(value, dict):
             for key, item in value.items():
                 look(f"{name}['{key}']", item)
@@ -141,35 +137,38 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
 
 
 def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
-    """The predictors among `dspy_parameters`."""
+    """Return the predictors among `dspy_parameters`."""
     parameters = dspy_parameters(program).items()
     return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
 def learned_in(program: Saveable) -> dict[str, Any]:
-    """The other parameters: what strategy networks have learned. Each has an `identity`, and `save`
-    and `load` for its own folder.
+    """Return the other parameters: the weights of strategy networks. Each has an `identity`, and
+    `save` and `load` for its own folder.
 
-    Raises UserError for one of another kind, which no folder holds.
+    Raises UserError for a parameter without these.
     """
     states = {}
     for name, part in dspy_parameters(program).items():
         if not isinstance(part, dspy.Predict):
-            # Not asked for its class, which would bring PyTorch along.
+            # Not by its class, whose import would import PyTorch.
             if not hasattr(part, "identity"):
-                raise UserError(f"{name} is a {type(part).__name__}, which no saved program holds")
+                raise UserError(
+                    f"{name} is a {type(part).__name__}, which cannot be saved: give it methods "
+                    "identity, save and load, or keep the program as code"
+                )
             states[name] = part
     return states
 
 
 def check_no_pickle(path: Path, save_program: bool, modules_to_serialize: object) -> None:
-    """Raise UserError where the arguments of DSPy's `save` ask for pickle."""
+    """Raise UserError if the arguments of DSPy's `save` ask for pickle."""
     if save_program or modules_to_serialize or path.suffix in (".pkl", ".pickle"):
         raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
 
 
 def check_kept(program: dspy.Module) -> None:
-    """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
+    """Raise UserError if DSPy's state leaves out a parameter, as it does for a compiled part."""
     kept = set(map(id, program.parameters()))
     for name, part in dspy_parameters(program).items():
         if id(part) not in kept:
@@ -180,20 +179,20 @@ def check_kept(program: dspy.Module) -> None:
 
 
 def hashes(program: Saveable) -> dict[str, str]:
-    """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over
-    those and the structure.
+    """Return `prompt_hash`, over instructions, fields and demos of every predictor, and
+    `program_hash`, over those and the structure.
     """
     prompts: dict[str, list[Any]] = {}
     for name, predictor in predictors_of(program).items():
         prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
-        # An adapter of the agent's own lays the same words out as another prompt.
+        # An agent's own adapter makes another prompt of the same words.
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
     return hashes_of(program.describe(), prompts)
 
 
 def state_of(program: Saveable) -> SavedProgram:
-    """The program as it is to be written. Raises UserError for what JSON cannot hold."""
+    """Return the program as it is written. Raises UserError for a part that JSON cannot hold."""
     for name in ("forward", "aforward", "solve"):
         if name in vars(program):
             raise UserError(
@@ -207,11 +206,13 @@ def state_of(program: Saveable) -> SavedProgram:
     for name, predictor in predictors_of(program).items():
         if predictor.fields:
             raise UserError(
-                f"the predictor {name} has decision fields, which no saved program holds"
+                f"the predictor {name} has decision fields, which cannot be saved: keep the "
+                "program as code"
             )
         if getattr(predictor, "adapter", None) is not None:
             raise UserError(
-                f"the agent of {name} has an adapter of its own, which no saved program holds"
+                f"the agent of {name} has an adapter of its own, which cannot be saved: set it "
+                "to None, and set the adapter again after loading"
             )
         signature = predictor.signature
         texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)
@@ -237,19 +238,23 @@ def state_of(program: Saveable) -> SavedProgram:
         "lms": lms,
         **hashes(program),
     }
-    # By the same check as a file that is read, so that nothing is written that would be refused.
+    # The check of files that are read, so that nothing is written that would be refused.
     return checked_document(_plain(document), "the program")
 
 
 def seats_by_predictor(program: Saveable) -> dict[str, str]:
-    """The seat of each predictor by DSPy's name for that; empty for one outside of seats."""
+    """Return the agent of each predictor by the predictor's DSPy name; empty for a predictor that
+    belongs to no agent.
+    """
     seats = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     predictors = predictors_of(program).items()
     return {name: seats.get(id(predictor), "") for name, predictor in predictors}
 
 
 def saved_lm(lm: dspy.BaseLM) -> SavedLM:
-    """An LM by name: what a prompt depends on, and no address, header or key. Raises UserError."""
+    """Return an LM as it is saved: its name and what prompts depend on, but no address, header or
+    key. Raises UserError for settings that cannot be saved.
+    """
     profile = profile_of(lm)
     document = {
         "name": lm.model,
@@ -266,10 +271,8 @@ def saved_lm(lm: dspy.BaseLM) -> SavedLM:
 
 
 def write(program: Saveable, folder: Path) -> None:
-    """Write the program into a folder, which is made if it is not there; a file is whole or not
-    there.
-
-    `program.json` is written last, so that a folder in which it is new is whole.
+    """Write the program into a folder, which is created if it is missing. Each file is written
+    whole or not at all, and `program.json` last, so that its folder is complete.
     """
     saved = state_of(program)
     try:
@@ -285,12 +288,12 @@ def write(program: Saveable, folder: Path) -> None:
 
 
 def place_of_learned(folder: Path, name: str, identity: str) -> Path:
-    """The folder of the parameter of that name; the program's own is beside `program.json`."""
+    """Return the folder of a parameter: that of `program.json` for the program's own network."""
     return folder if name == "selector.state" else folder / identity
 
 
 def checked_document(document: dict[str, object], where: str) -> SavedProgram:
-    """The document as a saved program. Raises UserError for what is none."""
+    """Return the document as a saved program. Raises UserError for a document of another form."""
     check_document(document, where)
     try:
         return SavedProgram.model_validate(document)
@@ -301,7 +304,7 @@ def checked_document(document: dict[str, object], where: str) -> SavedProgram:
 
 
 def hashes_of(described: Described, prompts: Mapping[str, object]) -> dict[str, str]:
-    """The hashes of a program that says this of itself and has these prompts."""
+    """Return the hashes of a program with this description and these prompts."""
     return {"prompt_hash": _sha(prompts), "program_hash": _sha([described, prompts])}
 
 
@@ -311,12 +314,14 @@ def _sha(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value after a way through JSON, which turns other objects into their text."""
+    """Return the value written as JSON and read again, which turns other objects into text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file of at most that size, which is not a link to another place."""
+    """Return the bytes of a regular file of at most that size. Raises UserError for others, and for
+    links, which could lead to any file.
+    """
     try:
         return read_regular(path, max_bytes, links=False)
     except OSError as problem:

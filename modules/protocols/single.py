@@ -28,6 +28,7 @@ _TIES = Parameter(choice("first", "random"), When("strategy", _VOTING))
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:
+    """The parameters in a short spec: a strategy, or `role=NAME`."""
     named = ":".join(parts)
     if named.startswith("role="):
         return {"role": named.removeprefix("role=")}
@@ -109,7 +110,7 @@ class SingleAgent(
             cast = cast_of("role", [role], own, "name a role")
             name, acting = role, cast[role]
             self.plan = Strategy(acting.signature)
-            # A role of several agents is here one agent who is asked as often.
+            # For a role of several agents, one agent is asked as often.
             if samples is None and acting.repeats > 1:
                 samples = acting.repeats
         if samples is not None:
@@ -119,7 +120,7 @@ class SingleAgent(
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
         self.seat = seat_of(name, acting, environment, retrieval=retrieval, max_queries=max_queries)
-        # Each with a seat of its own, so that it can have another LM.
+        # An agent for each step, so that it can have an LM of its own.
         self.steps = {
             step: Seat(f"{name}.{step}", signature) for step, signature in self.plan.steps.items()
         }
@@ -140,13 +141,13 @@ class SingleAgent(
         if self.ties.rule == "random" and prediction.get("tied"):
             leading = prediction["leading"]
             decide_tie = self.ties.decider(ASKER.get().question)
-            # One supporter for each: only their number matters where the answer is drawn.
+            # With one supporter each, since only the number of answers matters for a draw.
             prediction["answer"] = leading[decide_tie([[0]] * len(leading))]
         return prediction
 
     @property
     def _answering(self) -> dict[str, Seat]:
-        """The seats by what they do: the steps, and `answer`."""
+        """Name of a step, or `answer` → its agent."""
         return {**self.steps, "answer": self.seat}
 
     def turns(self) -> list[SeatTurns]:
@@ -160,7 +161,7 @@ class SingleAgent(
         return STRATEGIES.names()
 
     def rename(self, name: str) -> None:
-        """Give the agent's seats another name, to tell agents of one strategy apart."""
+        """Give this agent and its steps another name, to tell agents of one strategy apart."""
         self.seat.name = name
         for step, seat in self.steps.items():
             seat.name = f"{name}.{step}"
@@ -168,8 +169,8 @@ class SingleAgent(
             query.name = f"{name}.query"
 
     def sampled(self, samples: int) -> SingleAgent:
-        """The same agent, asked several times: its most frequent answer. Its words and examples
-        stay. Raises UserError for a role and for a strategy of several steps.
+        """A copy that is asked several times and gives its most frequent answer, with the same
+        instructions and examples. Raises UserError for a role and for a strategy of several steps.
         """
         if self.strategy is None:
             raise UserError(f"the role {self.role!r} takes no samples: sample a strategy")
@@ -177,15 +178,14 @@ class SingleAgent(
         agent = SingleAgent(
             self.strategy, samples=samples, lm=self.seat.predict.lm, prompt_layout=layout
         )
-        # What was learned: instructions and demonstrations, in the order of the predictors.
         for own, other in zip(agent.predictors(), self.predictors(), strict=True):
             own.signature, own.demos = other.signature, other.demos
         return agent
 
 
 def member(name: str, given: object) -> Program:
-    """A program inside of another: the one that is given, or an agent with the named strategy.
-    Raises UserError for what is neither, with the name of the parameter.
+    """A program inside of another: the given one, or an agent with the named strategy. Raises
+    UserError, which begins with the parameter's `name`, for anything else.
     """
     if isinstance(given, str):
         return SingleAgent(given)

@@ -25,14 +25,14 @@ from ..reading.voting import vote_among
 from .program import prediction_of
 
 MOST_PARTS = 4
-MAX_PART_CHARS = 1_000  # what is said about a part is quoted with it and must not be crowded out
+MAX_PART_CHARS = 1_000  # so that a part leaves room for its solution, which is quoted with it
 
 SAMPLES = 10
 SAMPLED = {"temperature": 0.8, "top_p": 0.5}
 """The sampling of several answers by default (CaCo-CoT, its compared methods)."""
 
 Flow = Callable[[Seat, Mapping[str, Seat], Task, int], Awaitable[dspy.Prediction]]
-"""(the seat that answers, those of the steps before, the task, number of samples) → prediction."""
+"""(the agent that answers, those of the steps before, the task, number of samples) → prediction."""
 
 
 async def answered_once(
@@ -45,9 +45,7 @@ async def answered_once(
 async def after_examples(
     seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
 ) -> dspy.Prediction:
-    """One call after worked examples of the question's kind, unless the seat has demos of
-    its own.
-    """
+    """One call, with examples of the question's kind unless the agent has demos of its own."""
     return _prediction(task, [await seat.ask(task, examples=examples()[task.kind])])
 
 
@@ -71,8 +69,8 @@ async def decomposed(
 async def least_to_most(
     seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
 ) -> dspy.Prediction:
-    """Ever harder questions lead up to the one asked, each answered in view of the answers before
-    it.
+    """Ever harder sub-questions, one after another, each answered with the earlier answers in view;
+    then the question itself.
     """
     order = await steps["split"].work(task, "split")
     turns, solutions = [order], list[dict[str, object]]()
@@ -86,12 +84,11 @@ async def least_to_most(
 async def most_consistent(
     seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
 ) -> dspy.Prediction:
-    """The most frequent of `samples` answers, asked for at the same time.
+    """The most frequent of `samples` answers, all asked for concurrently.
 
-    Each sample is a turn of round 1, in the order it was asked. A sample without a readable answer
-    does not count; a tie goes to the answer of the earliest sample; `decided_by` is `majority`, or
-    `none` when no sample counts. `tied` says whether there was a tie, `leading` between which
-    answers.
+    Each sample is a turn of round 1, in the order of asking. One without a readable answer does not
+    count; a tie goes to the earliest answer. `decided_by` is `majority`, or `none` if no sample
+    counts; `tied` says whether there was a tie, `leading` between which answers.
     """
     turns = await _sampled(seat, task, samples)
     return _counted(task, turns, turns)
@@ -103,13 +100,13 @@ async def most_complex(
     """The most frequent answer among the more complex half of `samples` chains (Fu et al.;
     CaCo-CoT).
 
-    Of `samples` chains the ⌈samples / 2⌉ with the most reasoning steps vote, among those whose
-    answer can be read; of equally long ones the earlier.
+    Of the chains with a readable answer, the ⌈samples / 2⌉ with the most reasoning steps vote; of
+    equally long ones the earlier.
     """
     turns = await _sampled(seat, task, samples)
     readable = [place for place, turn in enumerate(turns) if turn.answer is not None]
     longest_first = sorted(readable, key=lambda place: -reasoning_steps(turns[place].text))
-    # Back in the order of asking, in which ties go to the earliest.
+    # Back in the order of asking, since ties go to the earliest.
     voting = sorted(longest_first[: math.ceil(samples / 2)])
     return _counted(task, turns, [turns[place] for place in voting])
 
@@ -153,8 +150,8 @@ class Strategy:
             )
 
     def sampled(self, samples: int) -> Strategy:
-        """The strategy that asks `samples` times and takes the most frequent answer. Raises
-        UserError unless it answers with one call.
+        """This strategy, asked `samples` times: the most frequent answer counts. Raises UserError
+        unless it answers with one call.
         """
         if self.samples is not None:
             return replace(self, samples=samples)
@@ -193,7 +190,7 @@ _BUILT_IN = {
 
 
 def _checked(name: str, thing: Any) -> Strategy:
-    """A strategy as it was imported, or made of a signature alone."""
+    """The strategy that was imported, or that of a signature. Raises UserError for others."""
     if isinstance(thing, type) and issubclass(thing, dspy.Signature):
         thing = Strategy(thing)
     if not isinstance(thing, Strategy):
@@ -202,7 +199,7 @@ def _checked(name: str, thing: Any) -> Strategy:
 
 
 STRATEGIES: Registry[Strategy] = Registry("strategies", _checked, lambda: _BUILT_IN)
-"""The prompting strategies by name: those built in, added here, and of installed packages."""
+"""All prompting strategies by name: built in, added here, and of installed packages."""
 
 
 def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
@@ -210,7 +207,7 @@ def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
 
 
 def _parts(named: Turn) -> list[str]:
-    # An LM may list more or longer parts than the plan has counted on.
+    # An LM may list more or longer parts than `turns` and the prompts allow.
     return [cut(part, MAX_PART_CHARS) for part in parts_of(named.text, MOST_PARTS)]
 
 
@@ -236,7 +233,7 @@ def demonstrations(plan: Strategy, worked: Worked) -> dict[str, dspy.Example]:
     for place, (part, solution) in enumerate(worked.parts, 1):
         listed.append(f"{place}. {part}")
         done.append(_done(place, part, solution))
-    # Only there does each part see the parts before it. The one shown is the last.
+    # The last part is shown. In least-to-most, an agent sees the parts before it.
     before = done[:-1] if plan.flow is least_to_most else []
     own: dict[str, dict[str, object]] = {
         "split": {"parts": "\n".join(listed)},

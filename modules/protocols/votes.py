@@ -1,5 +1,5 @@
-"""Votes of an ensemble: which answer wins, what each member weighs, and what other votes make of
-recorded answers.
+"""The votes of an ensemble: which answer wins, the weights of members, and replays of recorded
+answers under other votes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..reading.voting import Ties, Vote, vote_among
 from .declaration import Replayed, Replays
 
 FITTED = ("majority", "weighted")
-"""The votes that any recorded answers can be counted by."""
+"""The votes by which recorded answers can be counted again."""
 
 VOTES = (*FITTED, "probability", "pick")
 
@@ -25,7 +25,7 @@ _FREE = ("vote", "weights", "tie_break", "seed")
 
 
 class Ballot(NamedTuple):
-    """A member's answer, with the LM's own probability of it where that is known."""
+    """A member's answer, and the probability that its LM gave it, if that is known."""
 
     agent: str
     answer: str | None
@@ -33,14 +33,14 @@ class Ballot(NamedTuple):
 
 
 def usual_ties(vote: str) -> Ties:
-    """The rule for ties of a vote, unless another is given."""
+    """The default rule for ties of a vote."""
     if vote == "majority":
         return Ties("first")
     return Ties("weight")
 
 
 def weighs(vote: str, ties: Ties) -> bool:
-    """Whether the vote or its ties need weights."""
+    """Whether a vote with this rule for ties needs weights."""
     return vote == "weighted" or (vote == "majority" and ties.rule == "weight")
 
 
@@ -52,19 +52,19 @@ def count_ballots(
     weights: Sequence[float] | None,
     ties: Ties,
 ) -> Vote:
-    """The outcome of a vote, of one question or of its recorded answers."""
+    """The outcome of the vote on one question."""
     if vote == "probability":
         weights = _probabilities(ballots)
     names = [ballot.agent for ballot in ballots]
     answers = [ballot.answer for ballot in ballots]
     decide_tie = ties.decider(question, names, weights)
-    # A majority has weights for its ties alone.
+    # In a majority, weights may only break ties.
     counted = None if vote == "majority" else weights
     return vote_among(answers, kind, counted, decide_tie)
 
 
 def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
-    """The LM's own probability of each answer; 0 for an abstention, whose weight is not used."""
+    """The probability that its LM gave each answer; 0 for an abstention, which has no vote."""
     for ballot in ballots:
         if ballot.answer is not None and ballot.probability is None:
             raise UserError(
@@ -75,7 +75,7 @@ def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
 
 
 def checked_weights(weights: Sequence[float], members: int) -> list[float]:
-    """The weights, where there is one for each member. Raises UserError."""
+    """The weights as numbers. Raises UserError unless there is a valid one for each member."""
     try:
         values = list(map(float, weights))
     except (TypeError, ValueError):
@@ -90,7 +90,9 @@ def checked_weights(weights: Sequence[float], members: int) -> list[float]:
 
 
 def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
-    """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
+    """The weight of each member, in the order of names: the log-odds of being right in these rows.
+    Raises UserError for rows of another ensemble, and without finished rows.
+    """
     right = [0] * len(names)
     total = options = 0
     for row in map(ResultRow.of, rows):
@@ -111,12 +113,12 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
             "questions"
         )
     typical = max(2, round(options / total))
-    # Below 0, a vote for an answer would count against it: who guesses badly is left out.
+    # Not below 0, with which a vote for an answer would count against it.
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
 def _options(row: ResultRow) -> int:
-    """The number of possible answers: the options, or without any the answers given, and one."""
+    """The number of possible answers: that of the options, else one more than were given."""
     if row.kind == "choice" and row.choices:
         return len(row.choices)
     if row.kind == "boolean":
@@ -125,20 +127,19 @@ def _options(row: ResultRow) -> int:
 
 
 def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
-    """The ensemble to record: the one that needs no weights, and asks nobody else."""
+    """The parameters of the ensemble to record: one that needs no weights and no further call."""
     return {**without(parameters, _FREE), "vote": "majority"}
 
 
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
-    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
-    rows.
+    """The outcomes of another vote on recorded answers; weights that are not given are fitted on
+    the same rows.
     """
     rows = list(map(ResultRow.of, rows))
     finished = [row for row in rows if not row.error]
     vote = parameters.get("vote") or "majority"
-    if not finished or vote == "pick":  # which has to be asked
+    if not finished or vote == "pick":  # a pick needs a call
         return [None] * len(rows)
-    # All rows are of one ensemble, so that any of them has its names.
     names = [turn.agent for turn in finished[0].transcript]
     rule, weights = parameters.get("tie_break"), parameters.get("weights")
     ties = usual_ties(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))

@@ -1,5 +1,5 @@
-"""Reads and compares answers: one pure normaliser a kind (choice, boolean, number, text), none
-guessing.
+"""Reads, compares and scores answers by the kind of their question. What cannot be read for certain
+is unreadable, never guessed.
 """
 
 import re
@@ -77,7 +77,7 @@ _STATED_SPAN = pattern(
     re.I,
 )
 _UNDRESSED = pattern(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
-"""Quotes, emphasis and the full stop around a statement."""
+"""The quotes, emphasis and full stop around a stated answer, which are dropped."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _MEANT = pattern(
@@ -87,7 +87,8 @@ _MEANT = pattern(
 )
 _WIDE = {ord(mark): chr(ord(mark) + 0xFEE0) for mark in string.punctuation}
 _WIDE[ord(",")] = "．"
-"""Marks that stay take the form of full width, which is no ASCII punctuation; a comma is a point.
+"""Marks that are kept become their full-width form, which `normalise_span` does not drop as ASCII
+punctuation; a decimal comma becomes a point.
 """
 _ARTICLE = pattern(r"\b(?:an?|the)\b")
 
@@ -96,18 +97,20 @@ def read_boolean(text: str) -> bool | None:
     """True for yes/true, False for no/false, None when the text says neither, both, or leaves it
     open.
 
-    Reading order: the whole text (here alone "correct" and "incorrect", 1 and 0, Y and N, T and F
-    count); the last marked
-    statement ("answer: yes", a LaTeX box, "the statement is not true", "so no"); the word that
-    opens or that ends the text, when they agree; else every yes/true/false that is not an attribute
-    ("true love"), when all agree. "no" before a noun ("no evidence", "no doubt") is never an
-    answer, "not true" is False, "yes or no" is an echo of the question.
+    Reading order, in which the first step that applies decides:
+
+    1. the whole text; only here, "correct" and "incorrect", 1 and 0, Y and N, T and F count, too;
+    2. the last marked statement: "answer: yes", a LaTeX box, "the statement is not true", "so no";
+    3. the words that open and end the text, if they agree;
+    4. every yes/true/false that is not an attribute ("true love"), if all agree.
+
+    "no" before a noun ("no evidence", "no doubt") is never an answer, "not true" is False, and "yes
+    or no" only repeats the question.
     """
     text = without_typography(text)
     alone = _ALONE_TRUTH.fullmatch(text)
     if alone:
         return alone["yes"] is not None
-    # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
     stated = _truths(text, _STATED_TRUTH.finditer(text))
     if stated:
@@ -115,7 +118,7 @@ def read_boolean(text: str) -> bool | None:
     counted = list(filter(None, (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text))))
     anywhere = not counted
     for match in _ANY_TRUTH.finditer(text):
-        # "no" inside a sentence mostly stands before a noun: it counts only where it is set off.
+        # A "no" within a sentence mostly belongs to a noun: it counts only between punctuation.
         if _set_off(text, match) or (anywhere and match["word"].casefold() != "no"):
             counted.append(match)
     values = set(_truths(text, counted))
@@ -123,21 +126,21 @@ def read_boolean(text: str) -> bool | None:
 
 
 def _truths(text: str, matches: Iterable[re.Match[str]]) -> list[bool]:
-    """The values of the matches, turned round by "not", without those in a clause that doubts or
-    supposes them.
+    """The truth values of the matches, inverted after "not"; those in a clause that doubts or
+    supposes them ("if it is true") are left out.
     """
     values = []
     for match in matches:
         flipped = match["flip"] is not None
         start = match.start("flip" if flipped else 0)
-        # Not the whole text before: a reply with many matches would take quadratic time.
+        # Not all text before it: a reply with many matches would take quadratic time.
         if not _DOUBTED.search(text[max(0, start - 120) : start]):
             values.append((match["word"].casefold() in _TRUE) != flipped)
     return values
 
 
 def _set_off(text: str, match: re.Match[str]) -> bool:
-    """Whether punctuation stands on both sides of the word, so that it answers."""
+    """Whether the word stands between punctuation, so that it is an answer by itself."""
     before = text[: match.start("word")].rstrip(" \"'")
     after = text[match.end("word") :].lstrip(" \"'")
     return (not before or before[-1] in ".,;:!?\n(") and (not after or after[0] in ".,;:!\n)")
@@ -153,9 +156,9 @@ def normalise_span(text: str) -> str:
 
 
 def meant_span(text: str) -> str:
-    """A span as `normalise_span` has it, with the marks without which it would be another answer:
-    4.5% is not 45%, 3-5 is not 35, -5 is not 5, and C++ is not C. Of a text that has nothing else,
-    the articles stay, or the marks: "An" is not "The", and "==" is not "!=".
+    """As `normalise_span`, but with the marks without which it would be another answer: 4.5% is not
+    45%, 3-5 is not 35, -5 is not 5, and C++ is not C. If nothing else would be left, articles and
+    marks stay: "An" is not "The", and "==" is not "!=".
     """
     marked = _MEANT.sub(lambda mark: mark[0].translate(_WIDE), text.lower())
     bare = marked.translate(_PUNCTUATION).strip()
@@ -167,14 +170,14 @@ Gold = str | Sequence[str]
 
 
 def golds_of(gold: Gold | None) -> Sequence[str]:
-    """The accepted answers; empty where there is none."""
+    """All accepted answers; empty if there is no gold answer."""
     if gold is None:
         return ()
     return (gold,) if isinstance(gold, str) else gold
 
 
 def gold_text(gold: Gold | None) -> str:
-    """The accepted answers in words; empty where there is none."""
+    """The accepted answers as one text, joined by "or"; empty if there is no gold answer."""
     return " or ".join(golds_of(gold))
 
 
@@ -182,12 +185,13 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     """Exact match and token F1 of a span, each 0 to 1, as HotpotQA's official evaluation script
     counts them.
 
-    Both sides are normalised by `normalise_span`; what it has as equal is compared by `meant_span`,
-    too. Where the gold is an expression, its operators, brackets, signs and points count, and equal
-    expressions match exactly. F1 is the harmonic mean of token precision and recall, and 0 when
-    either side is "yes", "no", "noanswer" or "unanswerable" and the other differs. As there, two
-    texts of articles alone match exactly and have F1 0. No prediction scores (0, 0). Of several
-    accepted answers the one that scores most counts, as in SQuAD's script.
+    Both sides are normalised by `normalise_span`; F1 is the harmonic mean of token precision and
+    recall, and 0 if the two differ and one is "yes", "no", "noanswer" or "unanswerable". Of several
+    accepted answers, the best score counts, as in SQuAD's script. None scores (0, 0).
+
+    Unlike the script, texts that differ in a mark that matters are not equal (`meant_span`). If the
+    gold is an expression, its operators, brackets, signs and points count, and equal expressions
+    match exactly.
     """
     if prediction is None:
         return 0.0, 0.0
@@ -202,7 +206,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     predicted, true = normalise_span(prediction), normalise_span(gold)
     if predicted == true:
         signs_alone = bool(gold.strip()) and not any(map(str.isalnum, gold))
-        # The script takes 35 for 3-5, A for A+, and any signs for any others.
+        # By the script alone, 35 equals 3-5, A equals A+, and any signs equal any others.
         if signs_alone or any(map(_MEANT.search, (prediction, gold))):
             predicted, true = meant_span(prediction), meant_span(gold)
     exact = float(predicted == true)
@@ -212,7 +216,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
 
 
 def _f1(predicted: Iterable[str], true: Iterable[str]) -> float:
-    """The harmonic mean of precision and recall of words; 0 without a word in common."""
+    """The harmonic mean of the precision and recall of words; 0 without a common word."""
     said, wanted = Counter(predicted), Counter(true)
     common = (said & wanted).total()
     if not common:
@@ -225,12 +229,11 @@ def read_answer(
     text: str | None, kind: Kind, choices: Mapping[str, str] | None = None
 ) -> str | None:
     """The canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or the
-    stripped text.
+    stripped text. None if it has no readable answer of this kind.
 
-    Thoughts before the reply are left out. Of a span that is stated ("Answer: Paris", "The answer
-    is Paris.", a LaTeX box) the statement alone counts. None when the text has no readable answer
-    of this kind; a span or open one has a letter, a digit or a symbol. Raises ValueError for kind
-    choice without choices.
+    Thoughts before the reply are left out. If a span is stated ("Answer: Paris", "The answer is
+    Paris.", a LaTeX box), the answer is what is stated. A span or open answer needs a letter, a
+    digit or a symbol. Raises ValueError for kind choice without choices.
     """
     if text is None:
         return None
@@ -239,7 +242,7 @@ def read_answer(
         if not choices:
             raise ValueError("an answer of kind choice can only be read with its choices")
         return read_choice(text, choices)
-    # What was read before is itself: rows are graded again, and votes counted, without searching.
+    # A canonical answer needs no search: rows are graded again, and votes counted, very often.
     if kind == "boolean":
         return text if text in ("yes", "no") else _SAID[read_boolean(text)]
     if kind == "number":
@@ -248,11 +251,11 @@ def read_answer(
         number = read_number(text)
         return None if number is None else decimal_text(number)
     said = _stated_span(text) if kind == "span" else text.strip()
-    # A dash or dots say nothing, but brackets and signs may be what was asked for.
-    tells = any(
+    # Dashes and dots alone are no answer, but brackets and signs may be what was asked for.
+    says_something = any(
         sign in "()[]{}%&#@/\\" or unicodedata.category(sign)[0] not in "CPZ" for sign in said
     )
-    return said if tells else None
+    return said if says_something else None
 
 
 def _stated_span(text: str) -> str:
@@ -270,9 +273,7 @@ def _stated_span(text: str) -> str:
 
 
 def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
-    """The answer in a text as it counts among others: of options with the same text it is the
-    first.
-    """
+    """As `read_answer`, for counting votes: of options with the same text, the first label."""
     answer = read_answer(text, kind, choices)
     if answer is None or not choices:
         return answer
@@ -280,10 +281,10 @@ def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = 
 
 
 def answer_key(answer: str, kind: Kind) -> str:
-    """The key that two answers share exactly when they are the same answer; for counting votes.
+    """The key of an answer for counting votes: equal answers, and no others, have the same key.
 
-    Raises ValueError for an answer that is not a number or boolean: an unreadable answer is equal
-    to nothing, so it has no key (use None for it).
+    Raises ValueError for what cannot be read as a number or boolean: such an answer equals nothing,
+    so it has no key (use None for it).
     """
     if kind == "choice":
         return answer.strip().casefold()
@@ -302,8 +303,7 @@ def answer_key(answer: str, kind: Kind) -> str:
 
 
 def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
-    """Whether two answers are the same: labels, truth values, numbers by value, spans by
-    `normalise_span`.
+    """Whether two answers have the same `answer_key`.
 
     None, and an answer that cannot be read as its kind, equals nothing, not even itself.
     """
@@ -316,8 +316,9 @@ def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
 
 
 def comparable(gold: Gold | None, answer: Any, kind: Kind) -> tuple[Gold | None, Any]:
-    """The gold answer and another, such that equal ones are equal texts: numbers as plain
-    decimals, yes and no in the words of the gold answer. Of several accepted ones the list.
+    """The gold answer (several accepted ones as a list) and another answer, written so that a
+    user's metric can compare them as texts: numbers as plain decimals, yes and no in the words of
+    the gold answer.
     """
     golds = list(golds_of(gold))
     if kind == "number":
@@ -330,7 +331,7 @@ def comparable(gold: Gold | None, answer: Any, kind: Kind) -> tuple[Gold | None,
 
 
 def _in_words_of(gold: str, answer: str) -> str:
-    """A truth value in the words and capitals of another."""
+    """A truth value written like the gold answer: yes/no or true/false, in the same case."""
     said = read_boolean(answer)
     if said is None:
         return answer
@@ -342,25 +343,23 @@ def _in_words_of(gold: str, answer: str) -> str:
 
 
 def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
-    """The kind of a question that does not state it: choice with choices, else by the form of its
-    gold answer; never open.
+    """The kind of a question that does not state it: choice with choices, else boolean, number or
+    span by the form of its gold answer.
 
-    A year looks like a number: a data set of spans must state its kind.
+    A year looks like a number, so a data set of spans must state its kind.
     """
     if choices:
         return "choice"
     text = (answer or "").strip()
     if text.casefold() in _TRUE | _FALSE:
         return "boolean"
-    # Nothing but a number: a number can be read in "about 40 metres", too, which is a span.
+    # Only a number and nothing else: "about 40 metres", in which one can be read, is a span.
     clean = rf"[-+−]?(?:{DECIMAL}|[0-9]+/[0-9]+)"
     return "number" if re.fullmatch(clean, text) and read_number(text) is not None else "span"
 
 
 class AnswerScore(NamedTuple):
-    """`correct` counts towards accuracy; `em` and `f1`, each 0 to 1, are those of a span, else
-    None.
-    """
+    """`correct` counts for accuracy; `em` and `f1`, each 0 to 1, are only there for spans."""
 
     correct: bool
     em: float | None
@@ -370,13 +369,13 @@ class AnswerScore(NamedTuple):
 def score(
     answer: str | None, gold: Gold, kind: Kind, choices: Mapping[str, str] | None = None
 ) -> AnswerScore:
-    """Score one answer against the gold one, or the best of several accepted ones; an answer of
-    None, or of another kind, is wrong.
+    """The score of an answer against the gold one, or the best of several accepted ones. None, and
+    what cannot be read as this kind, is wrong.
 
-    A choice is correct with the gold label or a label whose option has the same text; a span when
-    it matches exactly, and so does free text (kind open), which is why that needs a metric. Raises
-    ValueError when the gold itself is none of the choices, no number, or no boolean: a fault of the
-    data.
+    A choice is correct if its label is the gold one or that of an option with the same text; a span
+    if it matches exactly, and so is free text (kind open), which therefore needs a metric. Raises
+    ValueError for a fault of the data: a gold answer that is none of the choices, or not of the
+    kind.
     """
     if not isinstance(gold, str):
         scores = [score(answer, accepted, kind, choices) for accepted in gold]

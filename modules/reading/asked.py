@@ -1,4 +1,4 @@
-"""What is asked: the text, choices and context of a question, checked, and as text."""
+"""The parts of a question (text, choices, context): their checks, and choices as text."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ MAX_CHOICES = 26
 
 
 def require_text(value: object, needs: str) -> str:
+    """The value, if it is text that is not blank; else raises a UserError that begins with `needs`,
+    such as "the question needs a text".
+    """
     if not isinstance(value, str):
         raise UserError(f"{needs}, as text; it is {type_name(value)}")
     if not value.strip():
@@ -27,7 +30,9 @@ def require_text(value: object, needs: str) -> str:
 
 
 def check_choices(choices: object, name: str) -> dict[str, str] | None:
-    """The choices as labels and texts; a list of texts is labelled A, B, …. Raises UserError."""
+    """The choices as label → text; a list of texts is labelled A, B, …. Raises UserError, which
+    calls the question `name`.
+    """
     if choices is None:
         return None
     if isinstance(choices, list | tuple):
@@ -42,7 +47,7 @@ def check_choices(choices: object, name: str) -> dict[str, str] | None:
             f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none"
         )
     texts = [*choices, *choices.values()]
-    # A quick look, since every question passes here; the thorough one says what is wrong.
+    # A quick check first, since every question passes here; the thorough one says what is wrong.
     plain = set(map(type, texts)) == {str} and all(map(str.strip, texts))
     if not (plain and "".join(texts).isascii()):
         for label, text in choices.items():
@@ -59,11 +64,12 @@ def check_choices(choices: object, name: str) -> dict[str, str] | None:
 
 def by_letter(texts: Sequence[object]) -> dict[str, object]:
     """Texts labelled A, B, …."""
-    # What goes beyond Z is refused by its number.
-    return {chr(ord("A") + place): text for place, text in enumerate(texts)}
+    # Labels beyond Z need no care: `check_choices` refuses more than 26 choices.
+    return {chr(ord("A") + i): text for i, text in enumerate(texts)}
 
 
 def check_context(context: Any, name: str) -> str | list[str] | None:
+    """The context as text or a list of texts, None if it is empty. Raises UserError for others."""
     if context is None or isinstance(context, str):
         return context or None
     texts = isinstance(context, list | tuple) and all(isinstance(text, str) for text in context)
@@ -76,7 +82,7 @@ def check_context(context: Any, name: str) -> str | list[str] | None:
 
 
 def type_name(value: object) -> str:
-    """What a value is, in an error."""
+    """The type of a value in words for an error; None is "missing"."""
     return "missing" if value is None else type(value).__name__
 
 
@@ -93,6 +99,6 @@ def choice_lines(choices: Mapping[str, str]) -> str:
 
 
 def with_choices(question: str, choices: Mapping[str, str] | None) -> str:
-    """A question with its choices below, unless they stand there already."""
+    """The question with its choices below, unless it ends in them already."""
     lines = choice_lines(choices or {})
     return question if question.endswith(lines) else f"{question}\n{lines}"

@@ -1,8 +1,9 @@
-"""Reads which option a model's text chose: a fixed reading order that prefers "unreadable" to a
+"""Reads which option an LM's text chose, in a fixed order of steps that prefers "unreadable" to a
 guess.
 
-What surrounds a mention says whether it is a decision ("the answer is B", "B is correct"), a denial
-("not B", "B is wrong"), half of an open alternative ("B or C"), or a mention and no more.
+The words around a mention of an option say whether it is a decision ("the answer is B", "B is
+correct"), a denial ("not B", "B is wrong"), half of an open alternative ("B or C"), or none of
+these.
 """
 
 import re
@@ -106,7 +107,7 @@ _REFUSAL = pattern(
     r"\bno (?:option|choice|answer)\b",
     re.I,
 )
-_WINDOW = 120  # characters looked back for a marker; bounds the work on long replies
+_WINDOW = 120  # characters before a mention that are searched; bounds the work on long replies
 
 
 def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
@@ -116,8 +117,8 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     Reading order (the first step that applies decides):
 
     1. the whole text is a label ("B", "b", "(B).") or an option's text: literally, then without
-       regard to punctuation, then case, then articles; a fold that makes different options equal
-       decides nothing;
+       regard to punctuation, then case, then articles; if different options become equal by that,
+       it decides nothing;
     2. the last explicit decision: "answer: B", "the answer is bank", a LaTeX box, "I choose B", "B
        is right", "so C". An open alternative ("B or C"), "none of them" or a later "B is wrong"
        makes it None;
@@ -127,13 +128,13 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     5. the only option named unmistakably and not denied: "(B)", "option B", "B) bank";
     6. the only option whose text occurs as whole words and is not denied.
 
-    "a", or "A" before an ordinary word, is the article, and "I" before a word the pronoun: never a
-    label. Options with the same text are equal: the text alone gives the first of their labels.
-    Choices: 2 to 26 keys of any spelling; labels are matched without regard to case.
+    "a", and "A" before an ordinary word, is the article and never a label, and so is the pronoun
+    "I" before a word. Options with the same text are equal: their text gives the first label.
+    Labels may have any spelling and are matched without regard to case.
     """
     if not text or not text.strip():
         return None
-    # First as it is written: an option may hold the signs that are dropped next.
+    # First as it is written: an option may contain the signs that are removed next.
     if (whole := _whole(text.strip(), choices)) is None:
         text = without_typography(text)
         whole = _whole(text, choices)
@@ -191,18 +192,18 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
             if wanted and tokens(option, case=case, articles=articles) == wanted
         ]
         if same:
-            # Different options that this fold makes equal: the text does not say which is meant.
+            # None if this makes different options equal: the text does not say which is meant.
             return one_option(same, choices)
     return None
 
 
 def _is_prose(text: str, m: Mention) -> bool:
-    """Whether a label's letter is an article, a pronoun or some small letter of a sentence."""
+    """Whether a label's letter is in fact an article, a pronoun or part of a sentence."""
     if not m.by_label or m.explicit or m.numbering:
         return False
     written = text[m.start : m.end]
     ended = _ENDED.match(text, m.end) is not None
-    # Mostly the article or the pronoun: a label only after a marker, at the end of its phrase.
+    # A small letter is mostly a word: it is a label only after a marker, and if its phrase ends.
     if written.islower() or text[m.start : m.end + 1] == "I,":
         return not (ended and _MARKED.search(text[max(0, m.start - _WINDOW) : m.start]))
     judged = _DECIDED_RIGHT.match(text, m.end) or _DENIED_RIGHT.match(text, m.end)
@@ -232,8 +233,8 @@ def _weigh(text: str, mentions: list[Mention]) -> None:
 
 
 def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]) -> set[int]:
-    """Starts of the mentions left open by "B or C"; denials are passed along a list ("neither B nor
-    C").
+    """Start offsets of the mentions that "B or C" leaves open. Denials are also passed along a list
+    here ("neither B nor C").
     """
     for m, other in pairwise(mentions):
         instead = m.denied and not other.denied and _INSTEAD.fullmatch(text, m.end, other.start)
@@ -249,18 +250,19 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
         ):
             continue
         by_word = link["link"] != ","
-        # "neither B nor C" denies both; after a comma alone, something else may be said of C.
+        # "neither B nor C" denies both; after a mere comma, C may begin another statement.
         if m.denied and by_word:
             other.denied, other.decided = True, False
         elif other.denied and not m.decided:
             m.denied = True
-        # "B or C" is left open; "B, C" only where nothing more follows that decides.
+        # "B or C" leaves both open; "B, C" only if the phrase ends there.
         elif not (m.denied or other.denied) and (by_word or TEXT_ENDS.match(text, other.end)):
             left_open |= {m.start, other.start}
     return left_open
 
 
 def _alone_on_line(text: str, m: Mention) -> bool:
+    """Whether a mention's line has no other word and no question mark."""
     line_start = text.rfind("\n", 0, m.start) + 1
     line_end = text.find("\n", m.end)
     if line_end < 0:
@@ -269,9 +271,7 @@ def _alone_on_line(text: str, m: Mention) -> bool:
 
 
 def _leads(text: str, m: Mention) -> bool:
-    """Whether a mention opens the text and answers it: "B. …", "Bank. …", but not "Bank,
-    like …".
-    """
+    """Whether a mention opens the text as an answer: "B. …", "Bank. …", but not "Bank, like …"."""
     if m.denied or m.numbering or text[: m.start].strip("\"'([{ "):
         return False
     if not m.by_label:

@@ -1,7 +1,7 @@
 """The kind of a whole column of gold answers.
 
-It is decided once for all questions of a source, never question by question: what a prompt says of
-the kind of answer must not depend on the gold answer.
+It is decided once for all questions of a file and not for each question: a prompt says which kind
+of answer is wanted, and that must not give away the gold answer.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _NEITHER = frozenset(
         "idk",
     }
 )
-"""Third answers of questions that yes and no, or true and false, do not settle."""
+"""Answers besides yes and no (or true and false) to questions that may stay undecided."""
 _MOST_OPTIONS = 4
 
 
 class ColumnKind(NamedTuple):
-    """The kind of the questions of a column; `options` are the answers to choose from (label →
-    text), where the column has only a few beside yes and no; `seen` counts what the answers look
-    like one by one.
+    """The kind of a column's questions. If it is choice, because there are a few answers besides
+    yes and no, `options` are all of them (label → text). `seen` counts the kinds that the answers
+    would have one by one; empty if all have the same.
     """
 
     kind: Kind
@@ -70,11 +70,10 @@ class ColumnKind(NamedTuple):
 
 
 def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
-    """The one kind that fits all gold answers of questions without options.
+    """The one kind that fits all gold answers of questions without options; None is skipped.
 
-    Only yes, no, true and false are boolean; only numbers are numbers; yes, no and a third such as
-    `maybe` are a choice between these; anything mixed is span. Answers that are missing do not
-    count.
+    Boolean if all are yes, no, true or false; number if all are numbers; choice if they are yes, no
+    and a third such as `maybe`; span for any other mixture.
     """
     spellings: dict[str, str] = {}
     counts: Counter[str] = Counter()
@@ -86,7 +85,6 @@ def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
         spellings.setdefault(text.casefold(), text)
         counts[text.casefold()] += 1
         kinds[infer_kind(text, None)] += 1
-    # Nothing to settle: all golds look alike.
     if len(kinds) == 1:
         return ColumnKind(next(iter(kinds)))
     if "boolean" in kinds and len(counts) <= _MOST_OPTIONS:
@@ -101,15 +99,15 @@ def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
 
 
 def _is_third(text: str, counts: Counter[str]) -> bool:
-    """Whether an answer stands beside yes and no as a third: by its word, or because it returns as
-    often as they do.
+    """Whether an answer is a third option besides yes and no: by its word, or because it is
+    frequent.
     """
-    # Five times and 5% of all: below, it is rather a slip in the data than an option.
+    # Below five times or 5% of all, it is more likely a slip in the data than an option.
     often = counts[text] >= 5 and 20 * counts[text] >= counts.total()
     return text in _NEITHER or (often and infer_kind(text, None) == "span")
 
 
 def _like(text: str, spellings: dict[str, str]) -> str:
-    """The text with a capital, where the column's own answers have one."""
+    """The text with a capital letter first if all of the column's own answers have one."""
     capitals = all(spelled[:1].isupper() for spelled in spellings.values())
     return text[:1].upper() + text[1:] if capitals else text

@@ -1,5 +1,5 @@
-"""Answers in which operators, brackets, signs and points count: expressions, intervals, units and
-names such as C++. Official scripts drop such characters as punctuation.
+"""Formal answers, in which operators, brackets, signs and points count: expressions, intervals,
+units, names such as C++. Official scripts would drop such characters as punctuation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from .mentions import pattern
 
-MOST_CHARS = 300  # of an expression that is worked out
+MOST_CHARS = 300  # of an expression that is evaluated
 
 _FORMAL = pattern(
     r"\\[A-Za-z]|[0-9A-Za-z)\]}]\s*(?:[+^=<>]|\*+\s*[0-9A-Za-z(\\])|[0-9]\s*/\s*[0-9]|(?:^|\s)[-−–+]\s?[0-9.\\]|"
@@ -18,17 +18,17 @@ _FORMAL = pattern(
 )
 _LATEX = pattern(r"\\(?:left|right|[,;!: ]|displaystyle)|\$|(?<=\d),(?=\d{3}(?!\d))")
 _TEXT = pattern(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
-# What could take long to work out: towers of powers, and powers and factorials of large numbers.
+# What could take long to evaluate: towers of powers, and powers and factorials of large numbers.
 _ENDLESS = pattern(r"\^\s*\{?\s*[0-9]{3,}|\^[^+*/=-]*\^|[0-9]{3,}\s*!")
 
 
 def is_formal(text: str) -> bool:
-    """Whether a text holds LaTeX, an operator, a bracket, or a digit with a sign or point."""
+    """Whether a text has LaTeX, an operator, a bracket, or a digit with a sign or point in it."""
     return _FORMAL.search(text) is not None
 
 
 def normalise_formal(text: str) -> str:
-    """An expression without what carries no meaning: white space, case, LaTeX's sizes."""
+    """An expression without what has no meaning: white space, case, LaTeX's sizes."""
     text = _LATEX.sub("", without_text_marks(text))
     text = re.sub(r"\\[dt]frac", r"\\frac", text).translate({ord("−"): "-", ord("–"): "-"})
     return re.sub(r"\s+", "", text).casefold().rstrip(".")
@@ -41,8 +41,8 @@ def without_text_marks(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def same_expression(one: str, other: str) -> bool:
-    """Whether two expressions are equal by `math-verify` (the extra `math`); without it, whether
-    they are written alike.
+    """Whether two expressions are written alike or equal by `math-verify`, if this is installed
+    (extra `math`).
     """
     if normalise_formal(one) == normalise_formal(other):
         return True
@@ -53,6 +53,6 @@ def same_expression(one: str, other: str) -> bool:
     except ImportError:
         return False
     logging.getLogger("math_verify").setLevel(logging.ERROR)
-    # Its own time-outs work in the main thread alone.
+    # Without its time-outs, which only work in the main thread.
     parsed = [parse(f"${text.strip('$ ')}$", parsing_timeout=None) for text in (one, other)]
     return bool(verify(*parsed, timeout_seconds=None))

@@ -1,4 +1,4 @@
-"""Graders that have a name, the scale of scores, and a check that a score fits its answer."""
+"""Graders by name, the scale of a metric's scores, and a check that a score fits its answer."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from .row import CheckFields, ResultRow, score_in
 ACCURACY = "accuracy"
 
 FAILURE_SCORE = 0.0
-"""The score of a question without an answer where a metric has no lowest one, as in DSPy."""
+"""The score of a question without an answer if the metric states no lowest score, as in DSPy."""
 
 MOST_SCORE = 1e18
-"""No score is further from 0: sums of larger ones could leave the numbers that there are."""
+"""No score may be further from 0, so that no sum of scores overflows."""
 
 REGEX = "regex:"
 MOST_PATTERN = 1_000  # characters
 REGEX_SECONDS = 0.25
 
 Grader = Callable[[str, Gold, Kind, Mapping[str, str] | None], bool | float]
-"""Scores an answer against the gold answer, or the best of several accepted ones, by the question's
-kind and options.
-"""
+"""(answer, gold, kind, choices) → score; of several accepted gold answers, the best counts."""
 
 
 class MetricFields(Keyed):
-    """The metric of a run; None in its place is accuracy.
+    """The metric of a run, as `run.json` describes it (None there means accuracy).
 
-    `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
-    function does.
+    `spec` is the name from which the metric can be made again, `code` a hash of a user's own
+    function.
     """
 
     __slots__ = ()
@@ -51,8 +49,8 @@ class MetricError(UserError):
 
 
 class Graded(NamedTuple):
-    """An answer's score, whether it is right (None: it has a score only), feedback, and how a check
-    ended.
+    """An answer's score; whether it is right (None: it only has a score); feedback; and how the
+    check of a task ended.
     """
 
     score: float
@@ -62,9 +60,9 @@ class Graded(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The scores that a metric can give: from `low` to `high` (None: no such end).
+    """The scores that a metric can give: from `low` to `high` (None: no such limit).
 
-    With `rate` True each is right (1) or wrong (0), with False a number, and with None either.
+    With `rate` True a score is right (1) or wrong (0), with False a number, and with None either.
     """
 
     low: float | None = None
@@ -80,6 +78,7 @@ class Scale(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
+        """The lowest and the highest possible score."""
         return (
             -MOST_SCORE if self.low is None else self.low,
             MOST_SCORE if self.high is None else self.high,
@@ -91,16 +90,17 @@ class Scale(NamedTuple):
         return FAILURE_SCORE if self.low is None else self.low
 
     def share(self, score: float) -> float:
-        """Where a score lies between the ends, which are 0 and 1 where there are none."""
+        """The position of a score between `low` (0 if None) and `high` (1 if None), as 0 to 1."""
         return (score - (self.low or 0.0)) / self.width
 
     @property
     def width(self) -> float:
+        """The distance between `low` (0 if None) and `high` (1 if None)."""
         high = 1.0 if self.high is None else self.high
         return high - (self.low or 0.0)
 
     def fault(self, value: float) -> str:
-        """The fault of a score, to be read right after it; empty for a possible score."""
+        """What is wrong with a score, as the end of a sentence; empty for a possible score."""
         low, high = self.ends
         if not low <= value <= high:  # also for NaN
             return f", outside {low:g} to {high:g}"
@@ -128,7 +128,7 @@ def _accuracy(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | 
 
 
 def _em_or_f1(place: int) -> Grader:
-    """EM (place 0) or F1 (1) of free text; of every other kind, whether the answer is right."""
+    """A grader of free text by EM (place 0) or F1 (place 1), and of all else by accuracy."""
 
     def graded(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> float:
         if kind in ("span", "open"):
@@ -160,7 +160,9 @@ GRADERS: dict[str, Grader] = {
 
 
 def regex_grader(pattern: str) -> Grader:
-    """Grades whether a pattern occurs in the answer. Raises UserError for an invalid pattern."""
+    """A grader that asks whether a pattern occurs in the answer. Raises UserError for an invalid
+    pattern.
+    """
     if not pattern or len(pattern) > MOST_PATTERN:
         raise UserError(
             f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters after it"
@@ -187,9 +189,8 @@ def regex_grader(pattern: str) -> Grader:
 
 
 def grader_of(metric: MetricFields | None) -> Grader | None:
-    """The grader of a metric as `run.json` describes it. Raises UserError for an invalid pattern.
-
-    None for a judge and for a function of the user's own, which is not imported for that.
+    """The grader of a metric as `run.json` describes it; None for a judge, and for a user's own
+    function, which is not imported. Raises UserError for an invalid pattern.
     """
     spec = metric.get("spec") if metric else ACCURACY
     if isinstance(spec, str) and spec.startswith(REGEX):
@@ -204,11 +205,14 @@ def grader_of(metric: MetricFields | None) -> Grader | None:
 def row_fault(
     row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True
 ) -> str | None:
-    """The fault of a row's score, to be read after its file and line, or None.
+    """What is wrong with a row's score, as a clause to follow its file and line; None if it fits.
 
-    Args: row: a row of the right shape. scale: the scores that its run can have. grader: grades
-        the answer again; None where nothing can. measured: False for a row that another program
-        scored: its score does not have to follow from the answer.
+    Args:
+        row: a row of the right shape.
+        scale: the scores that its run can have.
+        grader: grades the answer again; None if the metric's grader is not at hand.
+        measured: False for a row that another program scored: its score does not have to follow
+            from the answer.
     """
     answer, gold, called = row.answer, row.gold, f"the question {_shown(row.id)}"
     if row.error is not None:
@@ -225,7 +229,7 @@ def row_fault(
         if row.correct not in (None, value):
             verdict = "right" if row.correct else "wrong"
             return f"{called} scores {value:g} and is called {verdict}"
-        # A file from elsewhere could claim an answer that nobody gave.
+        # A file may come from a stranger and claim an answer that no agent gave.
         said = {turn.answer for turn in row.transcript} - {None}
         if measured and said and answer is not None and answer not in said:
             return f"{called} has the answer {_shown(answer)}, which no turn of it gave"

@@ -1,6 +1,4 @@
-"""Finds where a text names an option, by label ("B", "(B)", "option B") or by the option's
-words.
-"""
+"""Finds where a text mentions an option, by its label ("B", "(B)", "option B") or by its words."""
 
 import re
 import unicodedata
@@ -12,18 +10,20 @@ from typing import Any, cast
 
 
 class _Pattern:
+    """A regular expression that is compiled when it is first used."""
+
     def __init__(self, *made: Any) -> None:
         self._made = made
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(re.compile(*self._made), name)
-        setattr(self, name, found)  # so that it is not asked for again
+        setattr(self, name, found)  # found at once from now on, without this method
         return found
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Do what `re.compile` does, but later: a process uses a few of the hundred expressions that it
-    imports, all of which would take 30 ms.
+    """As `re.compile`, but compiled at first use: a process uses only a few of the hundred
+    expressions that it imports, and to compile all would take 30 ms.
     """
     return cast(re.Pattern[str], _Pattern(text, flags))
 
@@ -36,7 +36,7 @@ ANSWER_NOUN = (
 BOXED = pattern(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """A LaTeX box, with up to two levels of braces inside."""
 
-# Letters and signs of full width stand in Unicode in the order of ASCII.
+# Full-width letters and signs have the same order in Unicode as their ASCII forms.
 _FULL_WIDTH = dict(zip(range(0xFF01, 0xFF5F), range(0x21, 0x7F), strict=True))
 _TYPOGRAPHY = _FULL_WIDTH | str.maketrans("‘’´“”«»‐‑−﹣－–—\xa0", '\'\'\'""""-----–– ')
 _DRESSING = (
@@ -46,7 +46,7 @@ _DRESSING = (
     (pattern(r"\{,\}"), ","),
     (pattern(rf"\${{0,2}}{BOXED.pattern}\${{0,2}}"), r" answer: \1 "),
     (pattern(r"(?<![\w$])\$\s*\(?([A-Z])\)?\s*\$(?!\w)"), r"(\1)"),
-    # in Chinese and Japanese, a label follows without a blank
+    # in Chinese and Japanese, a label follows without a space
     (pattern(r"(?<=[是为為选選はが])(?=[A-Z](?![A-Za-z]))"), " "),
     (pattern(r"<(?:final_?)?answer>", re.I), " answer: "),
     (pattern(r"</(?:final_?)?answer>", re.I), "\n"),
@@ -65,12 +65,12 @@ TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 
 @dataclass(slots=True)
 class Mention:
-    """One place where a text names an option: characters `start` to `end`.
+    """Where a text mentions an option: the characters from `start` to `end`.
 
-    `label` is None when the place contradicts itself ("B) bank" where bank is A). `explicit` means
-    that it cannot be an ordinary word. `numbering` marks "1." at the start of a line, which may
-    number a step of the reasoning. `decided` and `denied` are filled in by whoever reads what
-    stands around it.
+    `label` is None if the mention contradicts itself ("B) bank" where bank is A). `by_label` tells
+    a label from the option's words; `explicit` means that it cannot be an ordinary word.
+    `numbering` marks "1." at the start of a line, which may number a step of the reasoning.
+    `choices._weigh` sets `decided` and `denied` by the words around the mention.
     """
 
     start: int
@@ -84,8 +84,8 @@ class Mention:
 
 
 def without_typography(text: str) -> str:
-    """The text without typography that carries no meaning: curly quotes, LaTeX boxes, Markdown
-    emphasis.
+    """The text in plain typography: straight quotes, no full-width letters, LaTeX boxes as "answer:
+    …", no Markdown emphasis.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     for dressing, replacement in _DRESSING:
@@ -94,8 +94,8 @@ def without_typography(text: str) -> str:
 
 
 def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
-    """Words and numbers; a sign, decimal point or percent stays with its number. A last "a" is no
-    article.
+    """The words and numbers of a text; a sign, decimal point or percent stays with its number.
+    Without `case` they are case-folded, without `articles` these are left out.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     if not articles:
@@ -105,9 +105,7 @@ def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
 
 
 def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) -> bool:
-    """Whether two labels stand for the same option: one label, or one text (some real rows repeat
-    one).
-    """
+    """Whether two labels mean the same option, by label or by text (real data repeat options)."""
     if label is None or other is None:
         return False
     known = label in choices and other in choices
@@ -115,15 +113,15 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
 
 
 def one_option(labels: Sequence[str | None], choices: Mapping[str, str]) -> str | None:
-    """The first of some labels that all stand for the same option, else None."""
+    """The first of the labels if all mean the same option; else None."""
     if labels and all(same_text(labels[0], label, choices) for label in labels):
         return labels[0]
     return None
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """Every place that names an option in a text `without_typography`, in order; "B) bank" is one
-    place.
+    """All mentions of options in order; "B) bank" is one mention. `text` has gone through
+    `without_typography`.
     """
     texts = _by_text(text, choices)
     labels = []
@@ -140,6 +138,7 @@ def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
 
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches any of the labels, also in brackets."""
     body = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     # Not inside a word, number, abbreviation (U.S.), degree, compound (A-frame) or contraction
     # (I'm).
@@ -151,6 +150,7 @@ def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _by_label(text: str, match: re.Match[str], choices: Mapping[str, str]) -> Mention:
+    """The mention that a match of `_label_pattern` is."""
     written = match["label"]
     label = next(key for key in choices if key.casefold() == written.casefold())
     bracketed = bool(match["open"] and match["close"])
@@ -167,11 +167,11 @@ def _by_label(text: str, match: re.Match[str], choices: Mapping[str, str]) -> Me
 
 @lru_cache(maxsize=4096)
 def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches options of the same words, whatever their case, articles and punctuation."""
+    """Matches options of the same words, with any case, articles and punctuation."""
     words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
         return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")
-    # 3.5 is one word, so it is not the words of 3-5.
+    # Between words may be punctuation, but 3.5 does not match the option 3-5.
     body = r"(?!(?<=\d)[.,:/]\d)\W{1,6}(?:(?:the|an?)\s+)?".join(map(re.escape, words))
     if " ".join(words).casefold() == "no":
         body += r"(?![ \t]+(?!(?:is|because|since)\b)\w)"  # "no doubt" is not the option "no"
@@ -185,8 +185,8 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """Mentions by words; options that differ in case or articles only are told apart by the
-    letter.
+    """The mentions by words, in order. Options that differ only in case or articles are told apart
+    by their exact spelling.
     """
     labels = set(map(str.casefold, choices))
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -201,7 +201,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
             groups[match.span()] = group
     mentions = []
     for (start, end), named in groups.items():
-        # "department store" is not "store".
+        # Within the option "department store", "store" is not another option.
         longer = [(s, e) for s, e in groups if s <= start and end <= e]
         if longer != [(start, end)]:
             continue
@@ -217,8 +217,8 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
 def _join_text(
     text: str, mention: Mention, texts: list[Mention], choices: Mapping[str, str]
 ) -> None:
-    """Join a label and the words beside it ("B) library", "library (B)"), or mark that they
-    clash.
+    """Extend a label's mention to the option's words next to it ("B) library", "library (B)"); its
+    label becomes None if these are another option's words.
     """
     between = _BETWEEN.match(text, mention.end)
     follow = [t for t in texts if between and mention.end < t.start <= between.end()]
@@ -226,11 +226,11 @@ def _join_text(
     if follow:
         words, apart = follow[0], text[mention.end : follow[0].start]
         letter = not mention.explicit and (opening in "AaIi" or opening.islower())
-        # "a bank" names the option bank, and not option A with its text.
+        # "a bank" mentions the option bank, and not option A with its words.
         joined = not letter or bool(apart.strip())
         if joined and any(same_text(t.label, mention.label, choices) for t in follow):
             mention.end, mention.explicit, mention.numbering = words.end, True, False
-        # "A. library" where library is B: neither is meant for certain.
+        # "A. library" where library is B: unclear which of the two is meant.
         elif joined and words.label and "," not in apart and TEXT_ENDS.match(text, words.end):
             mention.end, mention.explicit, mention.label = words.end, True, None
     if opening in "([{":

@@ -1,4 +1,4 @@
-"""Metrics: how good an answer is, by a function of the user's own, as in DSPy, or by a name."""
+"""Metrics, which score answers: by a name, or by a user's own function, as in DSPy."""
 
 from __future__ import annotations
 
@@ -48,22 +48,21 @@ class Metric:
 
     Args:
         function: `(example, prediction)`, also with `trace`, or GEPA's five arguments; sync or
-            async. It returns True or False, a number, or a `dspy.Prediction` with `score` and,
-            maybe, `feedback`.
+            async. It returns True or False, a number, or a `dspy.Prediction` with `score` and
+            perhaps `feedback`.
         name: what its scores are called; None takes the function's name.
         low: the lowest score, which a question without an answer gets; None is 0 or more.
         high: the highest score, or None. A score outside is an error.
         rate: whether answers are right (1) or wrong (0); None goes by what the function returns.
 
-    Raises UserError for a function that cannot be called so, and for limits without room between
-    them.
+    Raises UserError for a function with other parameters, and if `low` is not below `high`.
     """
 
     such = "(example, prediction, trace=None)"
-    """The parameters of its function."""
+    """The parameters that its function needs, as an error shows them."""
 
     lms: Sequence[Any] = ()
-    """The LMs that grade, each asked once for an answer."""
+    """The LMs that grade; each is asked once per answer."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class Metric:
         self._least, self._most = _parameters(function, self.name, self.such)
         if isinstance(function, dspy.Module) and not hasattr(type(function), "forward"):
             self._called = function.acall
-        # An object may be called asynchronously without being a coroutine function itself.
+        # An object is not a coroutine function, but its `__call__` may be one.
         function = self._called
         called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
@@ -123,7 +122,7 @@ class Metric:
         return self.builtin and self.name == ACCURACY
 
     def identity(self) -> MetricFields | None:
-        """Its description in a run, which differs from that of other metrics; None by default."""
+        """Its description in `run.json`, by which runs tell metrics apart; None for accuracy."""
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
@@ -139,13 +138,13 @@ class Metric:
     @property
     def lost(self) -> Graded:
         """The grade of a question without an answer."""
-        # What is never right or wrong is not wrong without an answer, either.
+        # A metric that only gives numbers calls no answer wrong, not even a missing one.
         correct = None if self.rate is False else False
         return Graded(self.scale.least, correct)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of a prediction. Raises MetricError where there is none."""
-        # Ours are quick, and a question without an answer asks nobody: neither needs a thread.
+        """The score of a prediction. Raises MetricError if the metric gives none."""
+        # Only a user's own function may block, and needs a thread.
         if self.builtin or prediction.get("answer") is None:
             return self.grade_now(question, prediction)
         if not self._async:
@@ -157,7 +156,7 @@ class Metric:
         return self.graded(lambda: returned)
 
     def grade_now(self, question: Question, prediction: Any, *more: Any) -> Graded:
-        """`grade` from a thread that may wait; `more` are the trace and what else GEPA passes."""
+        """As `grade`, but blocking; `more` are the trace and the further arguments of GEPA."""
         if prediction is None or prediction.get("answer") is None:
             return self.lost
         if self.builtin:
@@ -167,7 +166,7 @@ class Metric:
         return self.graded(self._called, *self._arguments(question, prediction, *more))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
-        """The score of another answer to the question of a row, by a metric that is `builtin`."""
+        """The score of another answer to a row's question; only for a `builtin` metric."""
         if answer is None:
             return self.lost
         gold = golds_of(row.gold)
@@ -180,10 +179,12 @@ class Metric:
         return self.graded(self.function, asked, dspy.Prediction(answer=answer))
 
     def ended(self, rows: int) -> None:
-        """Called once a run has so many rows. Raises UserError where none could be scored."""
+        """Called when a run has so many rows. A metric raises UserError if it could score none."""
 
     def graded(self, scored: Callable[..., Any], *arguments: Any) -> Graded:
-        """Checks what a metric returns. Raises MetricError, and whatever ends a run."""
+        """The grade in what `scored(*arguments)` returns. Raises MetricError for anything else, and
+        what ends a run.
+        """
         try:
             returned, feedback = scored(*arguments), None
             if (
@@ -199,7 +200,7 @@ class Metric:
             value = float(returned) if number else None
         except (FatalCallError, MetricError):
             raise
-        except BaseException as problem:  # also of the user's own objects, which may do anything
+        except BaseException as problem:  # also from objects of the user's, which may do anything
             if run_ending(problem) is not None:
                 raise
             raise MetricError(
@@ -212,23 +213,25 @@ class Metric:
             )
         if wrong := self.scale.fault(value):
             raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")
-        # Where nothing is said of the scores, truth values and the numbers 0 and 1 are verdicts.
+        # If `rate` is not stated, True, False and the whole numbers 0 and 1 are verdicts.
         verdict = self.rate is None and isinstance(returned, int) and value in (0, 1)
         correct = bool(value) if self.rate or verdict else None
         return Graded(value, correct, feedback)
 
     def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
-        # by the names that DSPy's own metrics use
+        """The arguments for a user's function: example and prediction, whose fields also have the
+        names that DSPy's own metrics use, and as many `more` as it accepts.
+        """
         more_fields = {"response": question.answer, **without(question.meta, question)}
         example = Question(question, **more_fields)
         fields = dict(prediction.items())
-        # the list or object that the program returned
+        # As typed by the program's signature (a list or an object), if it is not text.
         answer = fields.pop("answer_typed", fields["answer"])
         example["answer"], fields["answer"] = comparable(question.gold, answer, question.kind)
         context = question.context
         found = {"context": [context] if isinstance(context, str) else context or []}
         prediction = dspy.Prediction({**found, "response": fields["answer"], **fields})
-        # GEPA passes five arguments: a metric gets as many of them as it takes.
+        # GEPA passes five arguments, and a metric may accept fewer.
         count = max(self._least, min(self._most, 2 + len(more)))
         return [example, prediction, *more, None, None, None][:count]
 
@@ -266,7 +269,7 @@ def metric_of(metric: Any) -> Metric:
 
 
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
-    """Raises UserError for questions that this metric cannot score."""
+    """Raise UserError for questions that this metric cannot score."""
     first = {question.kind: question.id for question in reversed(questions)}
     if "task" in first and metric.builtin:
         raise UserError(
@@ -291,6 +294,8 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 
 
 def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
+    """A built-in metric that scores by a grader."""
+
     def graded(question: Question, prediction: Any) -> bool | float:
         gold = question.get("accepted") or str(question.answer)
         return grader(str(prediction.answer), gold, question.kind, question.choices)
@@ -318,7 +323,9 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 
 def _parameters(function: Callable[..., object], name: str, such: str) -> tuple[int, int]:
-    """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
+    """The fewest arguments that a metric needs (two or more) and the most that it accepts (up to
+    five). Raises UserError if it cannot be called with two.
+    """
     target = function
     if isinstance(function, dspy.Module):
         kind = type(function)
@@ -353,8 +360,8 @@ def _name_of(function: object) -> str:
 
 
 def code_of(thing: object) -> str:
-    """A short hash of what a function or object does: its source, and the plain values that it
-    holds.
+    """A short hash of what a function or object does: of its source and of the plain values that it
+    uses.
     """
     content = repr(list(_parts_of(thing, 0)))
     return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
@@ -385,7 +392,7 @@ def _parts_of(thing: object, depth: int) -> Sequence[object]:
         own = [source_of(thing)]
     else:
         state = sorted(getattr(thing, "__dict__", {}).items())
-        # What a module has noted of its calls is no part of what it does.
+        # What a DSPy module has recorded of its calls does not change what it does.
         kept = without(dict(state), ("history", "callbacks"))
         own, members = [source_of(type(thing))], (kept,)
     for member in members:
@@ -394,16 +401,16 @@ def _parts_of(thing: object, depth: int) -> Sequence[object]:
 
 
 def values_held_by(function: FunctionType) -> list[object]:
-    """The values that a function finds around it, and its defaults."""
+    """The values in a function's closure, and its defaults."""
     closed = []
     for cell in function.__closure__ or ():
-        with suppress(ValueError):  # a cell that nothing has been put into yet
+        with suppress(ValueError):  # the variable has no value yet
             closed.append(cell.cell_contents)
     return [closed, function.__defaults__, function.__kwdefaults__]
 
 
 def source_of(thing: object) -> str:
-    """The source of a class or function; its bytecode where there is none, and of a lambda."""
+    """The source of a class or function; the bytecode of a lambda and of what has no source."""
     if not isinstance(thing, type):
         return _read_source(thing)
     # Python parses a file to find a class in it. That takes long, and before Python 3.11.8 it fails
@@ -415,8 +422,8 @@ def source_of(thing: object) -> str:
 
 
 def _read_source(thing: Any) -> str:
-    with suppress(OSError, TypeError):  # there is none of what was typed into a prompt
-        # The source of a lambda is its whole line, which may hold others.
+    with suppress(OSError, TypeError):  # what was typed into a Python prompt has no source
+        # Not for a lambda: its source is its whole line, on which there may be others.
         if getattr(thing, "__name__", "") != "<lambda>":
             return inspect.getsource(thing)
     if isinstance(thing, type):
@@ -430,7 +437,7 @@ def _read_source(thing: Any) -> str:
 
 
 def _bytecode(constant: object) -> str:
-    """The bytecode of a function, with that of those inside it; the value of any other constant."""
+    """The bytecode of a function and of those inside it, as text; of another constant its repr."""
     if not isinstance(constant, CodeType):
         return repr(constant)
     inner = list(map(_bytecode, constant.co_consts))

@@ -1,4 +1,4 @@
-"""Reads the number that a text gives as its answer, exactly, however it is written."""
+"""Reads the number that a text gives as its answer, as an exact decimal, however it is written."""
 
 import re
 import unicodedata
@@ -31,10 +31,10 @@ _NO_NUMBER = pattern(
 _SENTENCE = pattern(r"\n|[;!?]|\.(?=\s|$)")
 _EXACT = Context(prec=28)
 _MOST_DIGITS = 40  # of a power that is written out
-# A power that is rounded would be another number than the one written, so that is an error.
+# An error if a power would be rounded: the result would not be the number that was written.
 _POWERS = Context(prec=_MOST_DIGITS, traps=[InvalidOperation, Overflow, Inexact])
 
-# What cannot be read for certain is written as a fraction over 0, which is no number.
+# Stands in place of what cannot be read for certain: a fraction over 0, of which `_value` is None.
 _NO_VALUE = " 0/0 "
 _PLAIN = r"(?<![\w.,])([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)"
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
@@ -55,7 +55,7 @@ _SIZES = {
     **dict.fromkeys(("billion", "bn", "b"), 9),
     "trillion": 12,
 }
-"""How many zeros a word or letter adds."""
+"""How many zeros a word or letter such as `million` adds."""
 _SIZED = pattern(
     rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|mn|bn)|(k|K|M))(?![\w^])"
     r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)",
@@ -66,7 +66,7 @@ def _written_out(text: str) -> str:
     """The text with powers, sizes and grouped digits as plain numbers."""
     text = _SUPERSCRIPT.sub(lambda raised: f"^{raised[0].translate(_RAISED)}", text)
     text = _GROUPED.sub("", _DASH.sub(r"\1-", text))
-    # Before powers, which would take the 10³ from its factor.
+    # Before `_POWER`, which would write out the 10³ of 1.25 × 10³ without its factor.
     text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(m[2])), text)
     text = _POWER.sub(lambda m: _raised(m[1], int(m[2])), text)
     text = _SIZED.sub(
@@ -88,7 +88,7 @@ def _raised(digits: str, exponent: int) -> str:
 
 
 def _computed(value: Callable[[], Decimal]) -> str:
-    """A number in plain digits, or what is no number if it has too many."""
+    """The number in plain digits; `_NO_VALUE` if it has too many of them or is not exact."""
     try:
         number = value()
     except (InvalidOperation, Overflow, Inexact):
@@ -97,13 +97,13 @@ def _computed(value: Callable[[], Decimal]) -> str:
 
 
 def read_number(text: str, strict: bool = False) -> Decimal | None:
-    """The number that the text gives as its answer, exactly, or None.
+    """The number that the text gives as its answer, exactly; None if there is none.
 
-    The two readings follow the filters of lm-evaluation-harness for GSM8K. `strict`
-    ("strict-match"): only the first `#### N`. Not strict ("flexible-extract"): the number after the
-    last "####", "answer is", "answer:" or LaTeX box (after the last "=" where the sentence goes on
-    calculating), else the last number in the text. In both, a text that is a number and nothing
-    else is that number.
+    A text that is a number and nothing else is that number. Otherwise the two ways of reading
+    follow the filters of lm-evaluation-harness for GSM8K. With `strict` ("strict-match"): the first
+    `#### N` alone. Without ("flexible-extract"): the number after the last "####", "answer is",
+    "answer:" or LaTeX box (after the last "=" if the sentence goes on calculating), else the last
+    number in the text.
 
     Numbers carry a sign (also U+2212, "negative"), currency or unit (dropped: "40%" is 40),
     thousands separators (1,250, 1 250, 1_250 and 1'250), decimals, a fraction ("3/4", "1 1/2"), a
@@ -112,7 +112,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     number to take cannot be read for certain ("1,25", "3:30", "5-6", "1/0", "√2"), and for NaN and
     infinity, the result is None.
     """
-    # Powers first: `without_typography` takes ** for emphasis.
+    # Powers first, because `without_typography` takes ** for emphasis.
     text = without_typography(_STARS.sub("^", text))
     text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", text))
     text = _written_out(text)
@@ -131,7 +131,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
         number = _NUMBER.search(statement)
         before = statement[: number.start()] if number else statement
-        # "The answer is not 5", "unknown": what stands before the number takes it back.
+        # "The answer is not 5", "The answer is unknown": no number is given.
         if _NO_NUMBER.search(before):
             return None
         if number:
@@ -141,6 +141,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
 
 
 def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
+    """The value of a match of `_NUMBER` in the text; None if it is ambiguous or none."""
     if number is None or number["odd"]:
         return None
     if number["over"]:
@@ -155,13 +156,12 @@ def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
 
 
 def _negative(text: str, number: re.Match[str]) -> bool:
-    """Whether the sign is a sign: a minus that joins two words or numbers, or subtracts, is
-    none.
-    """
+    """Whether a number's minus makes it negative, and does not join two words or subtract."""
     sign = (number["sign"] or number["inner"] or "").strip().casefold()
     if sign in {"", "+"}:
         return False
-    # "5-6" and "7 - 2" have no negative numbers. A sign behind the currency has none before it.
+    # "5-6" and "7 - 2" have no negative numbers. For `$-5`, nothing before the sign is looked at,
+    # since the group `sign` is empty.
     before = text[: max(0, number.start("sign"))]
     joined = before[-1:].isalnum() and sign == "-"
     return not joined and not re.search(r"[0-9)\]%]\s*$", before)

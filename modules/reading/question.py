@@ -1,6 +1,4 @@
-"""A question with its options and gold answer: a `dspy.Example` whose fields are checked when it is
-made.
-"""
+"""`Question`: a `dspy.Example` with options and gold answer; its fields are checked when made."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
 INPUTS = ("question", "choices", "context", "kind")
 TASK_FILES = ("files", "tests")
 NAMELESS = "?"
-"""Stands for the id of a question that has none."""
+"""The id of a question that has none."""
 
 _READ_AS = {"boolean": "yes, no, true or false", "number": "a number"}
 _INPUT_KEYS = frozenset(INPUTS)
@@ -45,11 +43,10 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     A, B, …) or None; `answer`, the gold, or None; `context`, a passage, a list of passages, or
     None; `kind` (choice, boolean, number, span, task, or open, which needs a metric; inferred when
     not given, but never open); `meta`, a dict. For choices the answer is a label, or the text of
-    exactly one option. Of several accepted answers, a list, `answer` is the first, `accepted` are
-    all. A task may have `files` and `tests`, both path → text, instead of an answer.
+    exactly one option. If it is a list of accepted answers, `answer` becomes the first of them and
+    `accepted` all. A task may have `files` and `tests`, both path → text, instead of an answer.
 
-
-    Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
+    Raises UserError if a field is missing, of a wrong type or at odds with another.
     """
 
     id: str
@@ -63,13 +60,13 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     tests: dict[str, str]
     _input_keys: frozenset[str]
     _shown: tuple[str, ...] = ()
-    """The columns of `meta` that a program is shown, because the user named them."""
+    """The entries of `meta` that a program is shown, because the user named them."""
 
     _origin: str | None = None
-    """The name or file that it was loaded from."""
+    """The data set or file that it was loaded from."""
 
     _kind_guessed = False
-    """Whether nobody stated the kind, so that a source of questions may decide it for all."""
+    """Whether the kind was inferred, so that `settle_kinds` may change it to fit a whole file."""
 
     def __init__(
         self, base: Mapping[str, object] | dspy.Example | None = None, **fields: object
@@ -79,21 +76,23 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         super().__init__(_checked(given))
         if given.get("kind") is None:
             self._kind_guessed = True
-        # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
+        # Shared by nearly all questions: a set of its own would be a fifth of a question's memory.
         self._input_keys = _INPUT_KEYS
         keys = getattr(base, "_input_keys", None)
         if keys is not None and keys != _INPUT_KEYS:
             self._input_keys = frozenset(keys)
 
     def __repr__(self) -> str:
-        """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its
-        own.
+        """DSPy's form, but with the set of input keys in a fixed order: DSPy's optimizers show it
+        to LMs, and the same prompt should be written in every process.
         """
         keys = ", ".join(map(repr, sorted(self._input_keys)))
         return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
 
     def shown(self) -> Question:
-        """What a program is shown: no gold answer, and of `meta` only what the user named."""
+        """The question as a program is shown it: no gold answer, and of `meta` only the entries
+        that the user named.
+        """
         fields: dict[str, Any] = only(self, ("id", *INPUTS, "files"))
         return Question(fields, answer=None, meta=only(self.meta, self._shown))
 
@@ -110,19 +109,19 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def without(self, *keys: str) -> dspy.Example:
         return dspy.Example(self).without(*keys)
 
-    # equal questions have equal ids; the base class hashes dicts and fails
+    # The base class would hash dicts, and fail. Equal questions have equal ids.
     def __hash__(self) -> int:
         return hash((self.id, self.question))
 
     @property
     def gold(self) -> str | list[str] | None:
-        """The gold answer, or all that are accepted."""
+        """The gold answer, or the list of all accepted ones."""
         accepted = self.get("accepted")
         return list(accepted) if accepted else self.answer
 
     def to_row(self) -> dict[str, object]:
-        """The row on disk: id, question, choices, answer, context, meta, and kind if inference
-        differs.
+        """The row on disk: id, question, choices, answer, context, meta, a task's files, and the
+        kind if it would be inferred differently.
         """
         row: dict[str, object] = only(self, ("id", "question", "choices", "context", "meta"))
         row |= {"answer": self.gold, **only(self, TASK_FILES)}
@@ -134,9 +133,10 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 def settle_kinds(
     questions: Sequence[Question], further: Iterable[str | None] = ()
 ) -> ColumnKind | None:
-    """Give all questions without options whose kind nobody stated the one kind that fits their gold
-    answers (`kind_of_column`), in place; `further` are gold answers of the same source that were
-    not taken. Returns that kind, or None where every kind is stated.
+    """Change, in place, all questions without options whose kind was inferred to the one kind that
+    fits their gold answers (`kind_of_column`). Returns this kind; None if there are none.
+
+    `further` are gold answers of questions of the same file that were left out.
     """
     open_ones = [question for question in questions if _is_open(question)]
     if not open_ones:
@@ -158,38 +158,37 @@ def with_one_kind(questions: Sequence[Question]) -> Sequence[Question]:
     if len({question.kind for question in questions if _is_open(question)}) < 2:
         return questions
     copies = list(questions)
-    for place, question in enumerate(questions):
+    for i, question in enumerate(questions):
         if _is_open(question):
-            copies[place] = Question(question, kind=None)
+            copies[i] = Question(question, kind=None)
     settle_kinds(copies)
     return copies
 
 
 def _is_open(question: Question) -> bool:
+    """Whether the kind of a question may still be changed (`settle_kinds`)."""
     return question._kind_guessed and question.choices is None
 
 
 def answer_texts(answer: object) -> Any:
-    """A gold answer, or each of several accepted ones, as text where it is a number or a truth
-    value.
-    """
+    """A gold answer, or each of several accepted ones; a number or a truth value becomes text."""
     if isinstance(answer, list):
         return [_text_of_scalar(accepted) for accepted in answer]
     return _text_of_scalar(answer)
 
 
 def question_named(id_: object) -> str:
-    """The words that name a question in an error."""
+    """How an error calls a question."""
     return "the question" if id_ == NAMELESS else f"question {id_!r}"
 
 
 def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:
-    """Makes a question of a row of a file; `where` (file and line), if any, begins an error.
+    """The question in a row of a file.
 
-    Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer
-    or option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text":
-    […]}`; blank or absent optional fields. Fields of other names go to `meta`. `kind` overrides
-    what the row says. Raises UserError.
+    More is allowed than by `Question`: a whole number as id; a number or true/false as answer or
+    option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text": […]}`;
+    blank or absent optional fields. Fields of other names go to `meta`. `kind` overrides the row's.
+    Raises UserError, which begins with `where` (file and line), if this is not empty.
     """
     fields = {name: row.get(name) for name in FIELDS}
     try:
@@ -213,7 +212,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
 
 
 def _checked(store: dict[str, Any]) -> dict[str, Any]:
-    """The fields in their set order, checked; fields of other names are kept as they are."""
+    """The fields of a question, checked and in a fixed order; fields of other names are kept."""
     id_ = require_text(store.get("id"), "a question needs an id")
     name = question_named(id_)
     question = require_text(store.get("question"), f"{name} needs its text")
@@ -226,7 +225,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         )
     kind = store.get("kind")
     if kind is None:
-        # Accepted answers of different kinds can only be compared as texts.
+        # If the accepted answers look like different kinds, they can only be compared as texts.
         forms: Sequence[str | None] = accepted or [None]
         kinds = {infer_kind(form, choices) for form in forms}
         kind = kinds.pop() if len(kinds) == 1 else "span"
@@ -255,13 +254,13 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "meta": _check_meta(store.get("meta"), name),
         **files,
     }
-    if files and checked["context"] is None:  # for programs that answer with a text
+    if files and checked["context"] is None:  # so that programs which answer with a text see them
         shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
         checked["context"] = shown or None
     if len(accepted) > 1:
         checked["accepted"] = accepted
     for key, value in store.items():
-        # `accepted` as it was given may be outdated: `_accepted` has said which count.
+        # `accepted` may be outdated (see `_accepted`), so it is not copied.
         if key != "accepted":
             checked.setdefault(key, value)
     return checked
@@ -275,14 +274,18 @@ def _are_files(row: Mapping[str, object]) -> bool:
 
 
 def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, str]]:
-    """The files and the tests of a task. Raises UserError for what cannot lie in its folder."""
+    """The files and the tests of a task. Raises UserError for a path that cannot be in its
+    folder.
+    """
     if store.get("answer") is not None:
         raise UserError(f"{name} is a task and has an answer: drop it, since a check decides")
     checked: dict[str, dict[str, str]] = {}
     for part in TASK_FILES:
         files = store.get(part) or {}
         if not isinstance(files, Mapping) or not are_all(files.values(), str):
-            raise UserError(f"{name} has {part} that are not an object of paths and texts")
+            raise UserError(
+                f"{name} has {part} that are not an object of paths and texts; correct them"
+            )
         for path in files:
             check_inside(path, f"{name}, {part}")
         checked[part] = dict(files)
@@ -295,14 +298,16 @@ def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, s
 
 
 def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
-    """The gold answer, and all accepted ones with it first. Raises UserError unless it is text."""
+    """The gold answer, and all accepted answers, of which it is the first. Raises UserError for one
+    that is not text.
+    """
     answer = store.get("answer")
     if answer is None:
         return None, []
     answers: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):
         answers = answer
-    # A copy has both fields; where `answer` was changed since, the accepted ones are outdated.
+    # A copy of a question has both fields. If its `answer` was changed, `accepted` is outdated.
     elif answer in (store.get("accepted") or ()):
         answers = store["accepted"]
     needs = f"{name} needs an answer (or null if it is unlabelled)"
@@ -311,7 +316,7 @@ def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str
 
 
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
-    """The label that a gold names: itself, or that of the only option with this text."""
+    """The label that a gold answer means: itself, or that of the only option with this text."""
     folded = answer.casefold()
     for tried in (
         [label for label in choices if label.casefold() == folded],
@@ -332,6 +337,7 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
 
 
 def _check_meta(meta: object, name: str) -> dict[str, object]:
+    """The `meta` of a question, empty if there is none. Raises UserError for any other shape."""
     if meta is None:
         return {}
     if not isinstance(meta, Mapping) or not are_all(meta, str):
@@ -342,7 +348,7 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
 
 
 def _meta_of(meta: object, extras: dict[str, object]) -> object:
-    """Adds the row's other fields to `meta`; a field in both must have one value."""
+    """The row's `meta` with its other fields added; a field in both must have the same value."""
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
     meta = dict(meta or {})
@@ -353,9 +359,7 @@ def _meta_of(meta: object, extras: dict[str, object]) -> object:
 
 
 def choices_by_label(choices: object) -> object:
-    """Choices as an object of labels and texts, where the shape is one of those that data
-    sets use.
-    """
+    """Choices as label → text, if they have one of the shapes in use; other shapes as they are."""
     if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
         labels, texts = choices["label"], choices["text"]
         if isinstance(labels, list) and isinstance(texts, list):
@@ -373,16 +377,14 @@ def choices_by_label(choices: object) -> object:
 
 
 def _text_of_number(value: object) -> object:
-    """`value`, or its digits if it is a whole number (a column of ids or labels that was read as
-    numbers).
-    """
+    """`value`, or its digits if it is a whole number: files may have ids and labels as numbers."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _text_of_scalar(value: object) -> object:
-    """`value`, or its text if it is a number or a truth value; no text is made of infinities."""
+    """`value`, or its text if it is a finite number or a truth value."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and math.isfinite(value) and not value.is_integer():

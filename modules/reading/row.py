@@ -1,4 +1,4 @@
-"""The row of a question: what a program answered, who said what on the way, and what it took."""
+"""A row of results: what a program answered to a question, by which turns, and at what cost."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from .asked import Kind
 RowKey = tuple[str, int]
 """The key of a row within its run: the question's id, and the number of the repeat."""
 
-
 DECIDERS = ("judge", "pick", "supervisor")
 """Agents that decide about the answers of others: their turns are not votes."""
 
 
 class Passage(Keyed):
-    """A text that an agent looked up, with its title and where it is from."""
+    """A text that an agent looked up, with its title and source."""
 
     __slots__ = ()
     title: str | None
@@ -27,7 +26,7 @@ class Passage(Keyed):
 
 
 class Examined(Keyed):
-    """The answer that an evaluator looked at, its agent, and the answer it was held against."""
+    """What an evaluator examined: an agent's answer, and the other answer it took to be true."""
 
     __slots__ = ()
     agent: str
@@ -36,7 +35,7 @@ class Examined(Keyed):
 
 
 class SpokenTurn(Keyed):
-    """The part of a turn that other agents see; `answer` is None where none could be read."""
+    """The part of a turn that other agents see; `answer` is None if none could be read."""
 
     __slots__ = ()
     agent: str
@@ -76,12 +75,12 @@ class TurnFields(SpokenTurn, TurnDetails):
 
 
 CHECK = "check"
-"""What decided about a task that was done: there is no answer to be read."""
+"""The `decided_by` of a task: a check decided, and there is no answer to read."""
 
 
 class CheckFields(Keyed):
-    """How the check of a task ended: its exit code (None: it took too long, or is a function), its
-    last lines, and its seconds.
+    """How the check of a task ended: its exit code (None: it took too long, or is a function), the
+    last lines of its output, and its seconds.
     """
 
     __slots__ = ()
@@ -91,7 +90,7 @@ class CheckFields(Keyed):
 
 
 class ResultRow(Keyed):
-    """A line of `results.jsonl`: one repeat of one question. It is a dictionary whose keys are also
+    """A line of `results.jsonl`: one repeat of one question, a dictionary whose keys are also
     attributes (`row.answer`, `row.transcript[0].agent`).
 
     Attributes:
@@ -152,17 +151,17 @@ class ResultRow(Keyed):
 
 
 def answering(transcript: Iterable[TurnFields] | None) -> list[TurnFields]:
-    """The turns that give an answer: not those that prepare one, or send an agent back."""
+    """The turns that give an answer, without those that only prepare one."""
     return [turn for turn in transcript or () if not turn.step]
 
 
 def row_key(row: ResultRow) -> RowKey:
-    """The key of a row; a repeat that is not named is the first."""
+    """The key of a row; a row without `repeat` is the first."""
     return row["id"], row.get("repeat", 0)
 
 
 def row_state(row: ResultRow) -> str:
-    """What became of a question: `failed`, `scored` (neither right nor wrong), `right`,
+    """The outcome of a question: `failed`, `scored` (neither right nor wrong), `right`,
     `unreadable` or `wrong`.
     """
     row = ResultRow.of(row)
@@ -182,35 +181,32 @@ def is_cut_off(row: ResultRow) -> bool:
 
 
 def is_unreadable(row: ResultRow) -> bool:
-    """Whether an answered question has no answer that could be read; where a check decides, none is
-    needed.
-    """
+    """Whether no answer could be read although the question did not fail; a task needs none."""
     return row.error is None and row.answer is None and row.decided_by != CHECK
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:
-    """The score of a row; 1 or 0 where a row says no more than right or wrong, `least` for an
-    error.
-    """
+    """The score of a row: 1 or 0 if the row only says right or wrong, `least` if it failed."""
     row = ResultRow.of(row)
     score = row.get("score", float(bool(row.correct)))
     return least if score is None or row.error is not None else score
 
 
 def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
-    """The score of a row as evidence about its program in a contest: None where it failed, for a
-    failure neither beats a program nor spares it.
+    """The score of a row as evidence in a contest: None if it failed, since a failure counts
+    neither for nor against its program.
     """
     return None if row.error is not None else score_in(row, least)
 
 
 def taken(row: ResultRow, paid: Usage | None = None) -> Usage:
-    """The bill of a row without caches; None in it where a cost is not known. `paid` is what it has
-    paid, where the caller has read that already.
+    """What a row's calls cost without records and caches, with None for what is unknown.
+
+    `paid` is the row's usage, if the caller has it already.
     """
     row = ResultRow.of(row)
     if row.takes is not None:
         return Usage.of(row.takes)
     usage = paid or Usage.of(row.usage)
-    # Of what cached calls took, nothing was noted.
+    # The row does not say what its cached calls would have cost.
     return Usage.unknown(usage.calls, usage.truncated_calls) if usage.cached_calls else usage

@@ -1,12 +1,12 @@
-"""Cuts English prose into sentences, with care for abbreviations, initials and decimals."""
+"""Splits English prose into sentences, with care for abbreviations, initials and decimals."""
 
 import re
 
 from .mentions import pattern
 
 # A sentence may end at . ! ? or …, with closing quotes or brackets, before white space and a
-# plausible opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does
-# so for a page without a clear end.
+# plausible opening. Without the look-behind, a page of dots would take quadratic time; without
+# _NEAR, a page without a clear end would.
 _END = pattern(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
 
 
@@ -14,7 +14,7 @@ def _words(*rows: str) -> frozenset[str]:
     return frozenset(" ".join(rows).split())
 
 
-# After these a name or number follows: never an end.
+# After these a name or number follows: they never end a sentence.
 _ALWAYS_GO_ON = _words(
     "mr mrs ms mx dr prof rev fr hon gen col lt capt cmdr maj sgt cpl adm gov sen rep pres st "
     "ste mt",
@@ -42,12 +42,10 @@ _LAST_WORD = pattern(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, white space normalised; joined by spaces they are the text
-    again.
+    """The sentences of `text` in order, with white space normalised.
 
-    An end of line ends a sentence. "U.S.", "Dr. No", "J. R. R. Tolkien", "No. 5" and "3.5" do not;
-    "in the U.S. He came" is two. A rule of thumb for English: where it cannot tell it prefers one
-    sentence too long.
+    The end of a line ends a sentence. "U.S.", "Dr. No", "J. R. R. Tolkien", "No. 5" and "3.5" do
+    not; "in the U.S. He came" is two. A rule of thumb for English: if in doubt, it does not split.
     """
     cut = []
     for line in text.splitlines():
@@ -64,6 +62,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends_here(before: str, mark: str, after: str) -> bool:
+    """Whether a sentence ends at `mark`, by the texts before and after it."""
     opening = after.lstrip("\"'“‘«([¿¡")
     if opening[:1].islower():
         return False

@@ -9,8 +9,8 @@ from itertools import pairwise
 from .mentions import pattern
 from .sentences import sentences
 
-# Texts are matched with single spaces between their words and at their start only, so that no minus
-# sign or number inside a part is read as a list number.
+# These match at the start of a text with single spaces, so that no minus sign or number within a
+# part is taken for the mark of a list.
 _NUMBER = r"(?:[#*_]{1,4} ?)?(?:(?:step|part|task|question) )?\(?\d{1,2}[.):](?!\d)[*_]{0,4} ?"
 _BULLET = r"[-*•–] "
 _NUMBERED = pattern(_NUMBER, re.IGNORECASE)
@@ -22,10 +22,10 @@ _INLINE = pattern(r"(?<!\S)\(?(\d{1,2})[.)] ")
 def parts_of(text: str, most: int) -> list[str]:
     """The first `most` parts that a text lists, without numbers and bullets, each on one line.
 
-    A JSON list gives its items. Where two lines or more begin with a number, or else with a bullet,
-    each of them is a part, together with the lines that continue it; text before the first is
-    dropped. Otherwise every line is a part. A single line is split at running numbers, or else
-    into sentences. A part has a letter or digit, and equal parts count once.
+    The parts of a JSON list are its items. If two lines or more begin with a number, or else with a
+    bullet, each of them is a part, together with the lines that continue it; text before the first
+    is dropped. Otherwise every line is a part. A single line is split at the numbers 1., 2., …, or
+    else into sentences. Parts without a letter or digit are dropped, and equal parts count once.
     """
     items = _json_items(text)
     if items is None:
@@ -50,18 +50,19 @@ def _lines(text: str) -> list[str]:
 
 
 def _listed(lines: list[str]) -> list[str]:
+    """The items of a list over several lines; without numbers or bullets, the lines."""
     for mark in (_NUMBERED, _BULLETED):
-        heads = [place for place, line in enumerate(lines) if mark.match(line)]
+        heads = [i for i, line in enumerate(lines) if mark.match(line)]
         if len(heads) > 1:
             return [" ".join(lines[start:end]) for start, end in pairwise([*heads, len(lines)])]
     return lines
 
 
 def _between_numbers(line: str) -> list[str]:
-    """The parts after 1., 2., 3. … on a line; its sentences when it does not count to two."""
+    """The parts of a line from each of 1., 2., 3. … to the next; its sentences without a 2."""
     starts: list[int] = []
     for number in _INLINE.finditer(line):
-        # Only the next number counts: "in 3. grade" is no third part.
+        # Only the number that is next: in "1. those in 3. grade", 3. begins no part.
         if int(number[1]) == len(starts) + 1:
             starts.append(number.start())
     if len(starts) < 2:
@@ -70,6 +71,7 @@ def _between_numbers(line: str) -> list[str]:
 
 
 def _json_items(text: str) -> list[str] | None:
+    """The items of a JSON list, or the values of an object; None if the text is neither."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Separates an LM's thoughts from its reply, where both stand in one text."""
+"""Separates an LM's thoughts from its reply, where one text has both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENING = pattern(
 _CLOSING = pattern(
     rf"</(?:{_NAMES})>|\[/(?:think|thinking)\]|◁/think▷|<channel\|>|"
     r"<\|(?:end_thinking|end_of_thought)\|>(?:\s*<\|(?:start_response|begin_of_solution)\|>)?|"
-    # the format of the reply may stand between
+    # the format of the reply may be named between these two marks
     r"<\|channel\|>final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
     re.IGNORECASE,
 )
@@ -26,7 +26,7 @@ _END = pattern(
     r"end_of_text|end_of_turn)\|>|</s>|<(?:eos|end_of_turn)>|<｜end▁of▁sentence｜>)\s*){1,3}$",
     re.IGNORECASE,
 )
-"""The marks of its own that a reply ends by; some servers leave an LM's special tokens there."""
+"""Special tokens of LMs for the end of a reply, which some servers leave in the text."""
 
 
 class Spoken(NamedTuple):
@@ -38,14 +38,14 @@ class Spoken(NamedTuple):
 
 
 def without_thoughts(text: str) -> Spoken:
-    """The reply in a text: what follows the last closing mark of a block of thoughts. A block that
-    is never closed has no reply after it.
+    """The reply in a text, which follows the last closing mark of a block of thoughts. After a
+    block that is never closed there is no reply.
     """
     if "<" not in text and "[" not in text and "◁" not in text:
         return Spoken(text)
     closings = list(_CLOSING.finditer(text))
     start = closings[-1].end() if closings else 0
-    # Thoughts that begin again after the last closed ones, and never end.
+    # An LM may begin to think again after the last closed block.
     if (opening := _OPENING.match(text, start)) is not None:
         thoughts = (text[:start] + text[opening.end() :]).strip()
         return Spoken("", thoughts, unfinished=True)

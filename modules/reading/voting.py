@@ -16,8 +16,8 @@ from .asked import Kind
 Key = Callable[[str], Hashable]
 
 DecideTie = Callable[[Sequence[Sequence[int]]], int]
-"""Takes the places of each leading answer's supporters, the answer given first in front, and
-returns which of the answers wins.
+"""(for each leading answer, in the order in which they were given: the positions of its supporters)
+→ the index of the answer that wins.
 """
 
 TIES = ("first", "weight", "strongest", "random")
@@ -27,9 +27,9 @@ TIES = ("first", "weight", "strongest", "random")
 class Ties:
     """A rule for answers that share the top score.
 
-    `first` takes the one given first; `weight` the one with the heaviest single supporter;
-    `strongest` that of the voter called `name`; `random` one that seed and question draw. What a
-    rule leaves open goes to the answer given first.
+    `first` takes the answer given first; `weight` the one with the heaviest single supporter;
+    `strongest` that of the voter called `name`; `random` one drawn by seed and question. If a rule
+    does not decide, the answer given first wins.
     """
 
     rule: str = "first"
@@ -56,7 +56,7 @@ class Ties:
                 )
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seed is {seed!r}: give a whole number")
-        # A rule that draws nothing is the same with every seed.
+        # So that equal rules compare equal: only `random` uses the seed.
         if rule != "random":
             seed = 0
         return cls(rule, "".join(voter), seed)
@@ -77,12 +77,13 @@ class Ties:
         voters: Sequence[str] = (),
         weights: Sequence[float] | None = None,
     ) -> DecideTie:
-        """The rule for the question with this id, and the names and weights of its voters."""
+        """A function that breaks ties by this rule, for the question with this id and voters with
+        these names and weights.
+        """
 
         def chosen(leaders: Sequence[Sequence[int]]) -> int:
             if self.rule == "random":
-                # Drawn by the question, so that the order in which questions are answered does not
-                # matter.
+                # Seeded by the question: the order in which questions are answered must not matter.
                 return random.Random(f"{self.seed}/{question}/tie").randrange(len(leaders))
             if self.rule == "weight" and weights is not None:
                 heaviest = [max(map(weights.__getitem__, places)) for places in leaders]
@@ -97,7 +98,9 @@ class Ties:
 
 
 class Vote(NamedTuple):
-    """The winning answer (None: nobody voted), the score of each, and whether several led."""
+    """The winning answer (None: nobody voted), the score of each answer, and whether several had
+    the top score.
+    """
 
     answer: str | None
     scores: dict[str, float]
@@ -105,18 +108,17 @@ class Vote(NamedTuple):
 
     @property
     def leading(self) -> list[str]:
-        """Every answer with the top score, the one given first in front."""
+        """All answers with the top score, in the order in which they were given."""
         return _leaders(self.scores)
 
 
 def majority(
     answers: Sequence[str | None], *, key: Key = str, decide_tie: DecideTie | None = None
 ) -> Vote:
-    """The most frequent answer; None abstains, and a tie goes to the answer given first, or as
-    `decide_tie` says.
+    """The vote for the most frequent answer; an answer of None abstains.
 
-    Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are
-    votes.
+    A tie goes to the answer given first, or as `decide_tie` says. Answers with equal `key` are the
+    same answer, spelled as the first of them. Scores are numbers of votes.
     """
     return weighted(answers, [1.0] * len(answers), key=key, decide_tie=decide_tie)
 
@@ -128,8 +130,8 @@ def weighted(
     key: Key = str,
     decide_tie: DecideTie | None = None,
 ) -> Vote:
-    """The answer with the largest sum of weights, one weight an answer, of any finite size and
-    sign.
+    """The vote for the answer with the largest sum of weights: one weight per answer, of any finite
+    value and sign.
 
     A tie goes to the answer with the heaviest single supporter, then to the answer given first, or
     as `decide_tie` says. Scores are sums of weights. Raises ValueError when the lengths differ or a
@@ -155,7 +157,7 @@ def vote_among(
     weights: Sequence[float] | None = None,
     decide_tie: DecideTie | None = None,
 ) -> Vote:
-    """The vote among answers of a kind, with equal weights (None) or by their sum."""
+    """The vote among answers of a kind, by `weighted`, or by `majority` without weights."""
     key = same_if(kind)
     if weights is None:
         return majority(answers, key=key, decide_tie=decide_tie)
@@ -163,7 +165,7 @@ def vote_among(
 
 
 def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
-    """True when there are answers, every one could be read, and all are equal."""
+    """Whether there are answers, all of them could be read, and all are equal."""
     if not answers or None in answers:
         return False
     return len(supporters_of(answers, same_if(kind))) == 1
@@ -171,15 +173,15 @@ def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
 
 @cache
 def same_if(kind: Kind) -> Key:
-    """The key that two answers of a kind share exactly when they are the same."""
-    from .answers import answer_key  # what reads answers is loaded by the first ones
+    """The key function by which answers of a kind are the same (`answer_key`)."""
+    from .answers import answer_key  # only imported when there are answers to compare
 
     return partial(answer_key, kind=kind)
 
 
 def supporters_of(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:
-    """The supporters of each answer, by position; answers ordered and spelled as by their first
-    supporter.
+    """Answer → the positions of its supporters. Answers have the order and the spelling of their
+    first supporter.
     """
     by_key: dict[Hashable, list[int]] = {}
     for i, answer in enumerate(answers):
@@ -189,8 +191,8 @@ def supporters_of(answers: Sequence[str | None], key: Key) -> dict[str, list[int
 
 
 def _leaders(scores: Mapping[str, float]) -> list[str]:
-    """The answers with the top score. Sums that differ by rounding alone (0.1 + 0.2 and 0.3) are a
-    tie.
+    """The answers with the top score. Scores that differ only by rounding (0.1 + 0.2 and 0.3) are
+    equal.
     """
     top = max(scores.values(), default=0.0)
     return [

@@ -1,4 +1,4 @@
-"""The report of causal consistency: rounds until an answer stood, and changes by evaluators."""
+"""The report of causal consistency: rounds until an answer was accepted, changes by evaluators."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def _evaluation(
 
 
 def _same(row: ResultRow, reading: Reading, one: object, other: object) -> bool:
-    """As the run itself compares answers: two options with the same text are one answer."""
+    """Whether two answers are the same, compared as in the run: two options with the same text are
+    one answer.
+    """
     if not isinstance(one, str) or not isinstance(other, str):
         return False
     options = row.choices or {}

@@ -1,4 +1,6 @@
-"""Counters of all reports: figures by their place in the report, and one reading of each answer."""
+"""Counters of all reports: figures by their path in the report, and a reading of each row's
+answers.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,19 @@ _PER_QUESTION = ("calls", "prompt_tokens", "completion_tokens")
 
 
 def change(was: bool, now: bool) -> str:
-    """The name of a step from one answer to another: `wrong_to_right` and the like."""
+    """Return the name of a step from one answer to another, such as `wrong_to_right`."""
     return f"{STATES[not was]}_to_{STATES[not now]}"
 
 
 def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int]:
-    """Counts of rounds or retries as a report has them: every number from the first to the last."""
+    """Return counts of rounds or retries for a report: with every number from the first to the
+    last.
+    """
     return {str(number): counts.get(number, 0) for number in range(first, last + 1)}
 
 
 def whole(value: object) -> int:
-    """A whole number above 0, or 0 for anything else."""
+    """Return a value that is a whole number above 0, or 0 for anything else."""
     # True is an int in Python, and not a count.
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
@@ -53,8 +57,8 @@ class Figures:
         self._sums[path][0] += number
 
     def one_of(self, names: Collection[str], happened: str | None, *path: str) -> None:
-        """Count what happened under its name; those of the names that never happen are worth a
-        zero.
+        """Count an event under its name; all `names` appear in the report, with 0 if they never
+        happen.
         """
         # Once a place: the zeros only make the names appear, in this order.
         if path not in self._listed:
@@ -71,8 +75,8 @@ class Figures:
         sums[1] += 1
 
     def finished(self, row: ResultRow) -> bool:
-        """Count the row under `questions` or `errors`; False for an error, of which no more is
-        reported.
+        """Count the row under `questions` or `errors`; returns False for an error, whose other
+        figures are not counted.
         """
         state = "errors" if row.error else "questions"
         self.count(1, state)
@@ -135,7 +139,7 @@ class Reading:
         return self.score(answer).correct
 
     def em_f1(self, answer: object) -> tuple[float, float]:
-        """EM and F1, each 0 to 1; for kinds other than spans both are whether the answer is
+        """Return EM and F1, each 0 to 1; for kinds other than spans, both say whether the answer is
         right.
         """
         right, em, f1 = self.score(answer)
@@ -144,7 +148,7 @@ class Reading:
         return float(em or 0), f1
 
     def state(self, answer: Any) -> str:
-        """The state of an answer, one of `STATES`."""
+        """Return the state of an answer, one of `STATES`."""
         if self.right(answer):
             return "right"
         return "wrong" if isinstance(answer, str) else "unreadable"

@@ -105,7 +105,7 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
 
 
 def _revision(before: str | None, after: str | None, reading: Reading) -> str | None:
-    """The step from one answer of an agent to its next, one of `CHANGES`, if there is any."""
+    """Return the change from one answer of an agent to its next, one of `CHANGES`, or None."""
     was, now = reading.right(before), reading.right(after)
     # An abstention is no answer, from which or to which one could change.
     differ = None not in (before, after) and not reading.same(before, after)

@@ -34,7 +34,7 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         if not figures.finished(row):
             continue
         correct, reading = bool(row.correct), Reading(row)
-        votes = (turn for turn in row.transcript if turn.round == 1)  # not who picks
+        votes = (turn for turn in row.transcript if turn.round == 1)  # round 2 is the pick
         answers = {str(turn.agent): turn.answer for turn in votes}
         right = {name: reading.right(answer) for name, answer in answers.items()}
         figures.mean(correct, "accuracy")
@@ -50,7 +50,7 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     report = figures.report()
     members: dict[str, float] = report.get("member_accuracy", {})
     if members:
-        # Of equally good members the first: `max` keeps it.
+        # `max` keeps the first of equally good members.
         best = max(members, key=members.__getitem__)
         report["best_member"] = best
         report["gain"] = report["accuracy"] - members[best]

@@ -1,4 +1,4 @@
-"""Effects of dialogues on answers: which agent gave way to which, and which was right."""
+"""Effects of dialogues on answers: which agent adopted whose answer, and which was right."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): 
 
 
 class Move(NamedTuple):
-    """An agent left its own answer for another: at which turn of the transcript, and what became of
-    it.
+    """A change of an agent's answer: at which turn of the transcript, and from which answer to
+    which.
 
     `before` and `after` are the two answers, `was` and `now` whether they are right; `towards` are
     those who held the new answer at that moment: other agents, or the supervisor who had sent the
@@ -196,7 +196,7 @@ class ForensicTally:
 
 
 def _voted(answers: Iterable[str | None], reading: Reading) -> str:
-    """The state of the answer that a majority gave."""
+    """Return the state of the majority's answer."""
     # An answer that cannot be read has no key to be counted by, and abstains.
     readable = [answer for answer in answers if reading.key(answer)]
     if len(set(readable)) == 1:  # as in most dialogues
@@ -215,7 +215,7 @@ def _answer(turn: TurnFields) -> str | None:
 
 
 def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
-    """Each agent's answer in every round that it spoke in; of several in a round (samples) the
+    """Return each agent's answer in each of its rounds; of several answers in a round (samples) the
     first.
     """
     answers: dict[str, list[str | None]] = {}

@@ -15,8 +15,8 @@ from .controls import paired_difference
 
 @dataclass(frozen=True)
 class Tried:
-    """A setting that was tried: its choices, its score on each question in one order (None where
-    that failed), and what a question costs, in any unit.
+    """A tested setting: its choices, its score on each question, in the same order for all settings
+    (None for a failure), and its cost per question, in any unit.
     """
 
     setting: Mapping[str, Any]
@@ -72,8 +72,8 @@ def _key(value: object) -> str:
 def _pairs(
     settings: Mapping[str, Tried], name: str, value: object, against: object
 ) -> Iterator[tuple[Tried, Tried]]:
-    """Settings with the one and the other value that are equal in all other choices that both have:
-    a choice may bring another with it, as `strongest` the name of an agent.
+    """Yield pairs of settings, one with each value, that are equal in all other choices that both
+    have: some choices exist only with a certain value of another.
     """
     varied = [trial for trial in settings.values() if name in trial.setting]
 

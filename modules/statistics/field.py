@@ -29,8 +29,8 @@ Why: TypeAlias = Literal["beaten", "no_better"]
 @dataclass(frozen=True)
 class Exit:
     """A program that left after `seen` questions because of another one, `by`. `beaten`: the other
-    is shown to be better. `no_better`: the other is cheaper, and shown to be no worse by more than
-    the margin.
+    one is shown to be better. `no_better`: the other one is cheaper, and shown to be no worse by
+    more than the margin.
     """
 
     program: int
@@ -112,7 +112,7 @@ def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
 
 
 def _rank(states: Mapping[Pair, State], program: int, among: Iterable[int]) -> int:
-    """How many of the others are cheaper, by the order in the pairs."""
+    """The number of cheaper programs among others, by the order in the pairs."""
     return sum((other, program) in states for other in among)
 
 
@@ -170,8 +170,8 @@ class FieldWatch:
         }
 
     def withdraw(self, program: int) -> None:
-        """Take a program out whose answers are no evidence: nothing is shown of it any more, for or
-        against.
+        """Take out a program whose answers are no evidence: no conclusion about it is drawn any
+        more.
         """
         self.withdrawn.add(program)
         self.racing.discard(program)
@@ -226,7 +226,7 @@ class FieldWatch:
 
     @property
     def recommended(self) -> int:
-        """The program to take, which nothing is shown to beat."""
+        """The program to take: the cheapest of those that no other is shown to beat."""
         everyone = range(self.size)
         pairs = product(everyone, self.racing)
         beaten = {program for rival, program in pairs if self.better(rival, program)}
@@ -262,13 +262,13 @@ class FieldWatch:
         return Interval(low, high) if (one, other) in self.pairs else Interval(-high, -low)
 
     def at_most(self, one: int, other: int, margin: float) -> bool:
-        """The largest amount by which `one` may be better than `other`."""
+        """Whether `one` is shown to be better than `other` by no more than `margin`."""
         return no_worse(self.states, other, one) or self.interval(one, other).high <= margin
 
     def needed(self, one: int, other: int) -> int | None:
-        """Predict how many questions will decide a pair, if answers go on in the same way. A
-        decision is that one program is better, or that the cheaper one is no worse. None where no
-        decision is in sight.
+        """Predict how many questions will decide a pair, if answers go on in the same way; None if
+        no decision is in sight. A pair is decided when one program is better, or the cheaper one no
+        worse.
         """
         seen = self._watch(one, other).differences
         growth = max(log_e_value(seen), log_e_value(seen, -self.margin)) if seen else 0.0

@@ -1,4 +1,4 @@
-"""Rules for which answers stand: a threshold that bounds their error, and a watch for drift.
+"""Rules for accepting answers: a threshold that bounds their error, and a watch for drift.
 
 All pure. Scores say how sure an answer is; a negative score means that the answer cannot stand.
 """
@@ -27,7 +27,8 @@ SLOPES, JUMP = (-1.8, 0.0, 1.8), 0.01
 
 
 class Threshold(NamedTuple):
-    """The lowest score with which an answer stands, and what calibration says of such answers.
+    """The lowest score with which an answer is accepted, and the errors of such answers in the
+    calibration.
 
     `errors` of the `kept` answers were wrong; `bound` is the upper limit of their error, 0 to 1.
     """
@@ -39,7 +40,7 @@ class Threshold(NamedTuple):
 
 
 def fewest_kept(max_error: float, confidence: float) -> int:
-    """The number of answers that show the bound when none of them is wrong: 14 for 20% at 95%."""
+    """The fewest answers, all of them right, that show the bound: 14 for 20% at 95%."""
     # Rounding must not ask for one answer more than the bound needs.
     return math.ceil(math.log(1 - confidence) / math.log1p(-max_error) - 1e-9)
 
@@ -106,7 +107,9 @@ class DriftWatch:
         self.drifted = False
 
     def see(self, score: float, draw: float) -> bool:
-        """Whether drift is found, with this score, too; `draw` is uniform in 0 to 1."""
+        """Add a score; returns whether drift has been found. `draw`, uniform in 0 to 1, breaks
+        ties.
+        """
         below, upto = bisect_left(self._seen, score), bisect_right(self._seen, score)
         rank = (below + draw * (upto - below + 1)) / (len(self._seen) + 1)
         insort(self._seen, score)

@@ -15,8 +15,8 @@ SAME_PRICE = 1.01
 
 
 def cheapest(prices: Mapping[K, float], score: Callable[[K], float]) -> K:
-    """The program to take of those that nothing is shown to beat: the cheapest; of equal prices the
-    one most often right, and of these the first.
+    """Return the program to take of several, none of which is shown to be better than another: the
+    cheapest; of equal prices the one most often right, then the first.
     """
     most = SAME_PRICE * min(prices.values())
     alike = [program for program, price in prices.items() if price <= most]
@@ -26,8 +26,8 @@ def cheapest(prices: Mapping[K, float], score: Callable[[K], float]) -> K:
 def price_unit(
     bills: Collection[Bill], amount: Callable[[Bill, str], float | None] = getattr
 ) -> str:
-    """The unit in which bills are compared: dollars if all are known and not all zero, else tokens,
-    else calls. `amount` reads a bill in a unit.
+    """Return the unit in which bills are compared: dollars if all are known and not all zero, else
+    tokens, else calls. `amount` returns a bill's amount in a unit.
     """
     for unit in UNITS[:2]:
         amounts = [amount(bill, unit) for bill in bills]

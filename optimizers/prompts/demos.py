@@ -27,7 +27,8 @@ def labelled_demos(
     """
     if k > len(train):
         raise UserError(
-            f"{k} demonstrations were asked for, but there are only {len(train)} training questions"
+            f"{k} demonstrations need as many training questions, and there are {len(train)}: "
+            "give more, or take fewer demonstrations"
         )
     chosen = list(train[:k]) if seed is None else random.Random(seed).sample(list(train), k)
     shown: Program = program.deepcopy()

@@ -14,40 +14,41 @@ from ...modules.base.calls import ASKER, FatalCallError, Usage, metered, refused
 from ...modules.base.errors import UserError
 from .budget import LIKELY, POLL_SECONDS, Budget, BudgetSpent, BudgetUnheld
 
-LEAST_LEFT = 10  # calls of a budget that are left for each call in flight
+LEAST_LEFT = 10  # calls that a budget must have left for each call in flight
 TURN_SECONDS = 2.0  # the longest time that a call waits for earlier questions
 
 
 @dataclass
 class Account:
-    """The spending from a budget, and the number of calls in flight that will add to it.
+    """What was spent from a budget, and the calls in flight that will add to it. Thread-safe.
 
     Time counts from the account's opening; calls, tokens and money start with `spent`. Each call in
-    flight reserves the price of the dearest call so far, so that these calls do not exceed the
-    budget; and of the calls that are left at most a tenth are in flight, so that a kill does not
-    lose more. Thread-safe.
+    flight reserves the price of the dearest call so far, so that together they cannot exceed the
+    budget. And at most a tenth of the calls that are left are in flight, so that a kill loses no
+    more than that.
     """
 
     budget: Budget
     spent: Usage = field(default_factory=Usage)
-    whole: Budget | None = None  # the user's, of which the rest is kept back for held-out questions
+    whole: Budget | None = None  # the user's, if a part is kept back for held-out questions
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
     ended: bool = False  # whether it has refused a call
     uncounted: str | None = None  # the LM of a call with unknown tokens or price
     _dearest: Usage | None = None  # the most tokens and dollars of a call so far
     _answered: int = 0
-    _took: Usage = field(default_factory=Usage)  # the answered questions
-    # what each question in flight has been charged
+    _took: Usage = field(default_factory=Usage)  # what the answered questions were charged
+    # question in flight, in the order in which they began → what it was charged
     _open: dict[object, Usage] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     async def admit(self) -> None:
-        """Reserve one paid call; `leave` releases it. Where little is left, calls of questions that
-        began earlier go first, but only for a few seconds: a waiting call may hold a place at the
-        endpoint that an earlier question needs. Raises BudgetSpent only after the calls in flight
-        have ended, since the caller may then stop other work.
+        """Reserve one paid call; `leave` releases it.
+
+        If little is left, calls of questions that began earlier go first, but only for a few
+        seconds, since a waiting call may occupy the endpoint that an earlier question needs. Raises
+        BudgetSpent only once the calls in flight have ended, as the caller may then stop all work.
         """
         patient = time.monotonic() + TURN_SECONDS
         while True:
@@ -59,8 +60,7 @@ class Account:
                 if over is None and not promised and not waits:
                     self.in_flight += 1
                     return
-                # Calls in flight may cost less than is reserved for them, so only the last one
-                # decides.
+                # Not while calls are in flight, which may cost less than is reserved for them.
                 if over is None and promised and not self.in_flight:
                     over = self._spent_on("what is left does not cover another call")
                 if over is not None and not self.in_flight:
@@ -68,7 +68,7 @@ class Account:
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
 
     def admit_now(self) -> None:
-        """Do what `admit` does for a call that cannot wait: calls in flight count as spent."""
+        """As `admit`, for a call that cannot wait: calls in flight count as spent."""
         with self._lock:
             over = self._over()
             if over is None and (self._fully_promised() or not self._fits_one_more()):
@@ -81,9 +81,9 @@ class Account:
 
     @asynccontextmanager
     async def question(self, key: object) -> AsyncIterator[None]:
-        """Answer a question inside the block, once the rest of the budget is likely to cover it and
-        the questions in flight. If nothing is left, every question begins, since it may need no
-        call.
+        """A block in which a question is answered, entered once the rest of the budget is likely to
+        cover it and the questions in flight. If nothing is left, it is entered at once, since the
+        question may need no call.
         """
         while not self._begins(key):
             await asyncio.sleep(POLL_SECONDS)
@@ -98,6 +98,7 @@ class Account:
                 del self._open[key]
 
     def _begins(self, key: object) -> bool:
+        """Begin a question, if the budget is likely to cover it; returns whether it has begun."""
         with self._lock:
             if self._over() is None and not self._suffices_for(len(self._open) + 1):
                 return False
@@ -105,13 +106,13 @@ class Account:
             return True
 
     def _turn(self) -> int:
-        """The rank of the current question among those in flight; 1 began first."""
+        """The rank of the current question among those in flight, by when they began, from 1."""
         key = ASKER.get().turn
         return list(self._open).index(key) + 1 if key in self._open else 1
 
     def _suffices_for(self, questions: int) -> bool:
-        """Whether the rest is likely to cover this many questions; a single question is always
-        tried.
+        """Whether the rest of the budget is likely to cover this many questions; True for one,
+        which is always tried.
         """
         if questions == 1:
             return True
@@ -120,8 +121,8 @@ class Account:
             spent = getattr(self.spent, name)
             if limit is None or spent is None or None in taken:
                 continue
-            # Quick questions finish first and would bias the mean, so the charges of questions in
-            # flight count, too.
+            # With the charges of questions in flight, since those that finish first are cheaper
+            # than the average.
             mean = getattr(self.likely, name)
             if self._answered:
                 mean = sum(taken) / self._answered
@@ -141,12 +142,13 @@ class Account:
             raise self._end(over)
 
     def leave(self) -> None:
+        """Release a call that was admitted."""
         with self._lock:
             self.in_flight -= 1
 
     def charge(self, usage: Usage, model: str) -> None:
-        """Add a paid call. A call with unknown tokens or price makes a budget that limits these
-        unusable.
+        """Add a paid call. If its tokens or price are unknown, a budget that limits these cannot be
+        enforced any more.
         """
         with self._lock:
             self._spend(usage)
@@ -167,9 +169,9 @@ class Account:
             )
 
     def _crowded(self) -> bool:
-        """Whether so many calls are in flight that a kill would lose too many of those left. With
-        a budget in tokens or dollars the first call goes alone: it shows whether its endpoint
-        counts tokens.
+        """Whether another call has to wait because too many of the calls that are left are in
+        flight. With a budget in tokens or dollars, the first call is made alone, since it shows
+        whether its endpoint counts tokens.
         """
         sums = self.budget.tokens is not None or self.budget.usd is not None
         if sums and self._dearest is None and not self.spent.calls:
@@ -182,12 +184,11 @@ class Account:
         """Whether the budget holds if another call and those in flight cost as much as the dearest
         call.
         """
-        # The very first call is always made: only it shows what a call costs.
+        # The very first call is always made, since only a call shows what one costs.
         if not self.spent.calls and not self.in_flight:
             return True
         dearest = self._dearest
-        # No call is measured yet: take the mean of earlier attempts, or the assumed need of a
-        # question, spread over its calls.
+        # If none is known, the mean call of earlier attempts, or of the assumed need of a question.
         if dearest is None:
             likely = self.spent if self.spent.calls else self.likely
             calls = likely.calls
@@ -215,11 +216,12 @@ class Account:
         return max(0.0, self._began + self.budget.seconds - time.monotonic())
 
     def _end(self, why: str) -> FatalCallError:
+        """The error that ends the run."""
         kind = BudgetSpent if self.uncounted is None else BudgetUnheld
         return refused(kind(why))
 
     def _over(self) -> str | None:
-        """Why no call may start, as a sentence."""
+        """The sentence why no call may start; None if one may."""
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
@@ -241,6 +243,7 @@ class Account:
         return None if used is None else self._spent_on(used)
 
     def _spent_on(self, used: str) -> str:
+        """The sentence that the budget is spent; notes that the account has `ended`."""
         self.ended = True
         kept = "finished work is kept; a larger budget goes on from there"
         if self.whole is None or self.whole == self.budget:
@@ -251,15 +254,16 @@ class Account:
         )
 
     def _fully_promised(self) -> bool:
+        """Whether the calls in flight use up the budget's calls."""
         return (
             self.budget.calls is not None and self.spent.calls + self.in_flight >= self.budget.calls
         )
 
 
 def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
-    """The account of a budget of which `spent` is already used. `engines` are the engines of the
-    LMs that will be asked (`lms.named.billed_as`). Raises UserError when the ceilings cannot be
-    enforced: money with an unknown price, or unknown spending so far.
+    """The account of a budget of which `spent` is already used. `engines` count and price the LMs
+    that will be asked (`lms.named.billed_as`). Raises UserError if the budget cannot be enforced,
+    because a price or the spending so far is unknown.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)
     dearest = 0.0

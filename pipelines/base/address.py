@@ -1,4 +1,4 @@
-"""The addresses of servers and the files of databases that a user gives, each read in one place."""
+"""Checks of the server addresses and database files that a user gives."""
 
 from __future__ import annotations
 
@@ -19,43 +19,39 @@ _LIKE_A_HOST = re.compile(r"(?:localhost|\[.*\]|[\w-]+(?:\.[\w-]+)+)(?::\d*)?", 
 def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitResult:
     """The parts of an address of one of these schemes.
 
-    URL parsers drop or keep a tab, a space or a backslash each in their own way, and people take
-    what stands before an @ for the host: such an address would be checked as one host and reached
-    as another.
-
-    Raises UserError, which ends with what is `wanted`, for such an address, for one of another
-    scheme, and for one without a host or with a port that cannot be.
+    Raises UserError, which ends with what is `wanted`, for another scheme, a missing host, an
+    impossible port, and for an address that could be checked as one host and reached as another:
+    URL parsers differ in what they do with a tab, a space or a backslash, and people may take what
+    is before an @ for the host.
     """
     parts = SplitResult("", "", "", "", "")
-    with suppress(ValueError):  # brackets without an end, and a port that is no number
+    with suppress(ValueError):  # for a missing bracket, and a port that is not a number
         parts = urlsplit(address)
         user = parts.netloc.rpartition("@")[0]
         plain = _PRINTED.fullmatch(address) and "@" not in user and not _LIKE_A_HOST.fullmatch(user)
         if plain and parts.scheme in schemes and parts.hostname and parts.port != 0:
             return parts
-    # An error never shows what stands before the @: it may be a password.
+    # Without what is before the @, which may be a password.
     host = one_line(parts.netloc.rpartition("@")[2])
     shown = f"{parts.scheme}://{host}" if host else "what is given"
     raise UserError(f"{shown} is not a usable address as it is written: give {wanted}")
 
 
 def shown_address(url: str) -> str:
-    """A URL as it may be seen: without user, password and query."""
+    """A URL that may be shown: without user, password and query."""
     scheme, colon, rest = url.partition("://")
     if not colon:
-        # The scheme was left out, and the user's name stands there.
+        # The scheme was left out, so a user's name and password may be first.
         return "…@" + url.rpartition("@")[2] if "@" in url else url
-    if not rest.startswith("/"):  # else it is a file, whose name may hold an @
-        # A password may hold an @, a slash or a question mark, which no address has before its
-        # server.
+    if not rest.startswith("/"):  # else it is a file, whose name may have an @
+        # At the last @, since a password may contain @, / and ?.
         rest = rest.rpartition("@")[2]
     return f"{scheme}://{rest.partition('?')[0]}"
 
 
 def check_database(file: Path, own: str, whose: str, instead: str) -> None:
-    """Raise UserError for a SQLite file with tables but without the `own` one: it belongs to
-    another program, and would get tables beside those of that program. A file that cannot be read
-    as one is left to who opens it.
+    """Raise UserError for a SQLite file that has tables but not the `own` one: it is another
+    program's, and must not get our tables. A file that cannot be read raises nothing here.
     """
     tables = list[str]()
     with (

@@ -1,4 +1,4 @@
-"""Budgets: hard ceilings on calls, tokens, money and time, checked before every paid call."""
+"""Budgets: hard limits on calls, tokens, money and time, checked before every paid call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNITS = {
     **dict.fromkeys(("min", "minute", "minutes"), ("seconds", 60)),
     **dict.fromkeys(("h", "hour", "hours"), ("seconds", 3600)),
 }
-"""Each unit with the limit that it belongs to, and what it is multiplied by."""
+"""Unit → (the limit that it is for, the factor)."""
 
 for _scale, _times in _SCALES.items():
     _UNITS |= dict.fromkeys((f"{_scale}calls", f"{_scale}call"), ("calls", _times))
@@ -37,11 +37,11 @@ class BudgetSpent(FatalCallError):  # noqa: N818
 
 
 class BudgetUnheld(BudgetSpent):
-    """A budget cannot be held, since a call did not tell what it took: no end as planned."""
+    """A budget cannot be enforced, because the cost of a call is unknown."""
 
 
 class Unanswered(UserError):  # noqa: N818
-    """A training cannot go on, since a question has no answer; `what` says which and why."""
+    """A training cannot go on because a question has no answer; `what` says which and why."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: finished work is kept, and the same command resumes")
@@ -50,7 +50,7 @@ class Unanswered(UserError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Budget:
-    """Ceilings, each None or above 0: money in USD, paid calls, tokens (prompt and completion),
+    """Limits, each None or above 0: money in USD, paid calls, tokens (prompt and completion),
     seconds.
     """
 
@@ -61,8 +61,8 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Read a budget such as `2 USD, 500 calls, 1M tokens, 20 min`. Raises UserError for a part
-        without a known unit.
+        """The budget in a text such as `2 USD, 500 calls, 1M tokens, 20 min`. Raises UserError for
+        a part that cannot be read.
         """
         if not isinstance(text, str):
             amount = "100 calls"
@@ -95,23 +95,23 @@ class Budget:
 
     @property
     def limits(self) -> dict[str, float | None]:
-        """The ceilings of what calls take, by the names that usage has for them."""
+        """The limits on calls, by the names that `Usage` has for them."""
         return {"cost_usd": self.usd, "tokens": self.tokens, "calls": self.calls}
 
     @classmethod
     def of(cls, given: Budget | str | None) -> Budget | None:
-        """The budget that a user gave, in words or as one; None without any."""
+        """The budget that a user gave, as text or as a Budget; None without one."""
         return given if given is None or isinstance(given, Budget) else cls.parse(given)
 
     def wider_than(self, before: Budget) -> bool:
-        """Whether it has more of anything that another budget limits."""
+        """Whether it allows more of anything that another budget limits."""
         return any(
             limit is not None and (new is None or new > limit)
             for limit, new in zip(vars(before).values(), vars(self).values(), strict=True)
         )
 
     def each(self, changed: Callable[[str, float], float]) -> Budget:
-        """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
+        """The budget with every limit changed; calls and tokens stay whole numbers from 1 up."""
         ceilings: dict[str, Any] = {
             name: changed(name, ceiling)
             for name, ceiling in vars(self).items()
@@ -122,7 +122,7 @@ class Budget:
         return Budget(**ceilings)
 
     def part(self, share: float) -> Budget:
-        """This share of every ceiling."""
+        """This share of every limit."""
         return self.each(lambda _, ceiling: share * ceiling)
 
     def __str__(self) -> str:
@@ -136,8 +136,8 @@ class Budget:
 
 
 def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
-    """Whether a command with this budget has nothing to do in a folder with this result: it was
-    finished, or it ended since its budget was `spent`, and now has no more.
+    """Whether a command with this budget has nothing left to do in a folder with this result: the
+    work is finished, or its budget was `spent` and this one is not larger.
     """
     if (spent := result.get("spent")) is None:
         return result.get("stopped") is None

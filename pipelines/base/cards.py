@@ -1,5 +1,5 @@
-"""What a result folder shows, said once: each room that makes a folder declares a `Kind`, and its
-`describe` makes the `Card` that the command line and everything else reads.
+"""What a result folder shows: each room that makes such folders declares a `Kind`, whose `describe`
+makes the `Card` that the command line, pages, MLflow and Python read.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Score:
-    """A score by its name, with the ends of its 95% interval, over `n` questions. A `rate` is shown
-    in per cent.
-    """
+    """A score with its name and 95% interval, over `n` questions. A `rate` is shown in per cent."""
 
     name: str
     value: float
@@ -52,7 +50,7 @@ class Score:
 
     @classmethod
     def of(cls, name: str, score: ScoreFields | Mapping[str, Any]) -> Score:
-        """The score that a file holds. Raises KeyError or TypeError for one that is damaged."""
+        """The score in a file. Raises KeyError or TypeError if it is damaged."""
         value, low, high = (float(score[end]) for end in ("value", "low", "high"))
         n = score.get("n")
         return cls(name, value, low, high, None if n is None else int(n), score.get("rate", True))
@@ -78,8 +76,8 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file that is made from `sources` when somebody wants it. `write` gets the path, and may
-    write nothing; `table` says that it writes a table.
+    """A file that is made from `sources` only when it is needed: `write` gets its path, and may
+    write nothing. `table` says that it writes a table.
     """
 
     sources: Sequence[Path]
@@ -88,26 +86,25 @@ class Drawn:
 
 
 Content = Path | str | dict[str, Any] | TableEntry | Drawn
-"""The content of a file: a file or folder on disk, a text, JSON, a table, or what a function makes.
-"""
+"""A file's content: a file or folder on disk, a text, JSON, a table, or what a function writes."""
 
 
 @dataclass
 class Card:
-    """What a result folder shows; what is not known is None or empty.
+    """What a result folder shows; what is unknown is None or empty.
 
-    `title` is the work in a few words, `program`, `lm` and `data` what it was about, `scores` the
-    scores with the main one first, then its difference to what it is held against. `problem` says
-    why the `state` is not finished. `calls` and `cost_usd` are what was paid, `costs` what a
-    question costs, whatever a cache held. `sentences` are the conclusion, and `outcome` is that in
-    a word. `children` are the folders that belong to it, `below` the cards of what has no folder,
-    and `next` is the command that goes on from here.
+    `title` is the work in a few words; `program`, `lm` and `data` are what it was about; `scores`
+    are its scores, the main one first, then its difference to what it is compared with. `problem`
+    says why the `state` is not finished. `calls` and `cost_usd` are what was paid, `costs` what a
+    question costs without caches. `sentences` are the conclusion, `outcome` is its word.
+    `children` are the folders that belong to it, `below` the cards of parts without a folder, and
+    `next` is the command to go on with.
 
-    The tracking store shows all of it, and besides what three functions give: `run` the description
-    as in a run's manifest, `artifacts` the contents of files by name, `course` the figures after so
-    many questions. `name` is what the store calls the work, where that is not its program.
-    A result that is only `begun` has nothing to show yet. `traced`: its folder holds traces.
-    `times`: when what has no folder began and ended, in milliseconds since 1970.
+    The tracking store shows all of it, and in addition the results of three functions: `run` (a
+    description like a run's manifest), `artifacts` (name → content of a file) and `course` (the
+    figures after so many questions). `name` is what the store calls the work, if not its program.
+    If it is only `begun`, there is nothing to show yet. `traced`: its folder has traces. `times`:
+    for a part without a folder, when it began and ended, in milliseconds since 1970.
     """
 
     title: str
@@ -156,8 +153,8 @@ class Card:
 
     def figures(self) -> dict[str, float]:
         """At most twelve figures, with the same names for every kind of result: the main score and
-        the difference with their ends, what a question costs, what was paid, how many questions,
-        and other scores as far as there is room.
+        the difference with their intervals, costs per question, what was paid, the number of
+        questions, and as many other scores as there is room for.
         """
         figures: dict[str, float] = {}
         for place, score in enumerate(self.scores):
@@ -172,17 +169,17 @@ class Card:
         return figures | dict(list(others.items())[: MOST_FIGURES - len(figures)])
 
     def check(self) -> None:
-        """Raise TypeError or ValueError for what cannot be shown."""
+        """Raise TypeError or ValueError if a value cannot be shown, as in an edited file."""
         words = (self.title, self.program, self.lm, self.data, self.problem, *self.sentences)
         amounts = [self.calls or 0, self.cost_usd or 0]
         for score in self.scores:
             amounts += [score.value, score.low, score.high, score.n or 0]
-        # join and fsum refuse what is no text and no number, as an edited file may have it.
+        # `join` raises for anything but text, `fsum` for anything but numbers.
         "".join(filter(None, words))
         math.fsum(amounts)
 
     def lines(self) -> list[str]:
-        """The card in words."""
+        """The card as lines of text."""
         state = str(self.state)
         if self.problem:
             state += f": {self.problem}"
@@ -218,13 +215,13 @@ class Kind:
     """A kind of result folder.
 
     Args:
-        file: the file that shows that a folder is of this kind.
+        file: the file by which a folder is recognised as one of this kind.
         command: the command that makes such folders.
-        what: one of them in words, such as `an evaluation`.
-        describe: folder and the content of `file` → the card; anything may stand in the files, and
-            any error of reading them means that the folder is damaged.
-        program: the sub-folder of the program that came out, if there is one.
-        tested: whether an evaluation of that program may lie in the same folder.
+        what: such a folder in words, such as `an evaluation`.
+        describe: (folder, content of `file`) → the card; if it raises because of what is in the
+            files, the folder is shown as damaged.
+        program: the sub-folder with the resulting program, if there is one.
+        tested: whether an evaluation of that program may be in the same folder.
     """
 
     file: str
@@ -245,14 +242,14 @@ class Kind:
         except UserError as problem:
             card = Card(self.what, State.DAMAGED, str(problem))
         except (OSError, TypeError, ValueError, LookupError, AttributeError):
-            # A file may say anything.
+            # The files may have been edited, so `describe` may fail in any of these ways.
             card = Card(self.what, State.DAMAGED, f"{self.file} is damaged")
         card.kind, card.folder = self.command, folder
         return card
 
 
 def question_costs(usage: UsageFields, answers: int) -> dict[str, float]:
-    """What a question costs, as far as it is known: dollars for 1,000, tokens, calls."""
+    """The known costs per question: USD for 1,000, tokens, calls."""
     if not answers:
         return {}
     cost = usage["cost_usd"]

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""The environment of such a process; without it, `python -m` and `-c` look for modules in the
+"""The environment of such a process: otherwise, `python -m` and `-c` import modules from the
 working folder.
 """
 
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Give this environment to every process that is started in the block, by any library."""
+    """Start all processes in the block, also those that libraries start, with `SAFE_PATH`."""
     (name,) = SAFE_PATH
     before = os.environ.get(name)
     os.environ |= SAFE_PATH

@@ -13,7 +13,7 @@ from .wording import ProgressLine
 
 State = TypeVar("State")
 
-# only one display at a time, since two lines would overwrite each other
+# For one display at a time, since two lines would overwrite each other.
 _DRAWING = threading.Lock()
 
 
@@ -23,13 +23,13 @@ def displayed(
     label: str,
     draw: Callable[[State], ProgressLine],
 ) -> Iterator[Callable[[State], None]]:
-    """A callback; its latest state is drawn on standard error, or in the notebook, while the block
-    runs.
+    """A callback for the state of the work, whose latest state is shown while the block runs, on
+    standard error or in the notebook.
 
-    `show` may be a function that takes the states instead. None draws on a terminal and in a
-    notebook; True also writes lines into a pipe or a file: one every LINE_EVERY things done, or
-    LINE_SECONDS; False draws nothing. Of nested displays only the outermost is shown. A display
-    that fails is no longer updated, and the block goes on.
+    `show`: None shows it on a terminal and in a notebook; True also writes lines into a pipe or a
+    file, one every LINE_EVERY things done, or LINE_SECONDS; False shows nothing; a function gets
+    the states instead. Of nested displays only the outermost is shown. If a display fails, the
+    block goes on without it.
     """
     if callable(show):
         yield show
@@ -42,8 +42,7 @@ def displayed(
     with _sink(show, line) as drawn:
 
         def progress(state: State) -> None:
-            # Only the latest state is kept: rich draws a few times a second, whatever comes
-            # meanwhile.
+            # Only the latest is kept, since rich draws no more than a few times a second.
             latest[:] = [state]
             drawn()
 

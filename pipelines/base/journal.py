@@ -1,5 +1,5 @@
-"""JSON on disk: files that are written atomically, and a journal with one object per line that
-survives a kill.
+"""JSON on disk: files that are written atomically, and journals (one object per line) that survive
+a kill.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ from ...modules.base.files import (
 
 
 def to_json(value: object) -> bytes:
-    """UTF-8 without line ends; lone halves of surrogate pairs, which UTF-8 lacks, as escapes.
-
-    Raises TypeError for what JSON cannot hold.
+    """The JSON of a value on one line, in UTF-8, with lone surrogates as escapes. Raises TypeError
+    for what JSON cannot hold.
     """
     try:
         return orjson.dumps(value)
-    except TypeError:  # also for surrogates, and for whole numbers beyond 64 bits
+    except TypeError:  # as for lone surrogates, and for whole numbers beyond 64 bits
         return json.dumps(value).encode()
 
 
 def from_json(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
     try:
-        # Three times as fast as Python's own, which alone reads lone halves of surrogate pairs, and
-        # control characters within a text.
+        # Three times as fast as Python's own, but it refuses lone surrogates and control characters
+        # within a text.
         return pydantic_core.from_json(text)
     except ValueError:
         return json.loads(text, strict=False)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write atomically: a reader sees the old file or the new one, whole."""
+    """Write a JSON file atomically: a reader sees the whole old file or the whole new one."""
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
@@ -57,9 +56,7 @@ def as_json(value: object) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """Read the object in a JSON file; None when the file is missing, unreadable, or holds something
-    else.
-    """
+    """The object in a JSON file; None if the file is missing, unreadable, or has anything else."""
     try:
         return parsed(read_regular(path))
     except OSError:
@@ -76,7 +73,7 @@ def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
 
 
 def records(file: Path | int, fields: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-    """Read the objects of a journal; lines that are torn, damaged or lack a field are skipped."""
+    """The objects of a journal; lines that are torn, damaged or lack a field are skipped."""
     for _, line in whole_lines(file):
         if (record := parsed(line, fields)) is not None:
             yield record
@@ -86,9 +83,9 @@ ROOM_BYTES = 8 * 2**20
 
 
 class Room:
-    """Space of a folder that is kept for what calls in flight will bring, so that a full disk loses
-    no reply that is paid for. The first write that finds no space takes it, and no further call is
-    sent. Raises OSError where there is too little space to begin with.
+    """Disk space that is reserved for the replies of calls in flight, so that a full disk loses no
+    reply that is paid for. The first write that finds the disk full frees it (`take`), and from
+    then on no further call is sent. Raises OSError if the disk is full already.
     """
 
     _held: ClassVar[dict[Path, Room]] = {}
@@ -99,16 +96,16 @@ class Room:
         self._taken = False
         try:
             with open(self._file, "wb") as file:
-                # A file that is only made longer takes no space on the disk.
+                # Not `truncate`, which takes no space on the disk.
                 os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
-        except OSError as problem:  # some file systems cannot keep space
+        except OSError as problem:  # some file systems cannot reserve space
             self._file.unlink(missing_ok=True)
             if problem.errno == errno.ENOSPC:
                 raise
         Room._held[self.folder] = self
 
     def check(self) -> None:
-        """Raise UserError once the room is taken."""
+        """Raise UserError once the space was taken."""
         if self._taken:
             raise UserError(
                 f"{self.folder} has no space left, so no further call is sent: make room and run "
@@ -117,7 +114,7 @@ class Room:
 
     @classmethod
     def take(cls, path: Path) -> bool:
-        """Free the room of the folder that a file is in, if there is any."""
+        """Free the space that is reserved for a file's folder; returns whether that helps."""
         for folder in path.absolute().parents:
             room = cls._held.get(folder)
             if room is not None:
@@ -136,8 +133,8 @@ class Journal:
     """An append-only file of JSON objects, one per line, each line in one write. Thread-safe.
 
     Several processes may append to one journal. A process that is killed while writing leaves at
-    most one torn line, which is terminated before the next one and skipped by readers. A journal
-    that is written `alone` drops it.
+    most one torn line. The next line is written after a line end, and readers skip the torn one; if
+    no other process writes to the journal (`alone`), it is removed.
 
     Raises OSError when the file cannot be opened.
     """
@@ -160,7 +157,7 @@ class Journal:
             raise unwritten(self.path, problem) from None
 
     def write(self, record: object) -> tuple[int, int]:
-        """Do what `append` does, but raise OSError."""
+        """As `append`, but raises OSError."""
         try:
             return self._write(record)
         except OSError:
@@ -171,15 +168,14 @@ class Journal:
     def _write(self, record: object) -> tuple[int, int]:
         line = to_json(record) + b"\n"
         with self._lock:
-            # Ends what a killed process left, so that readers skip that line alone.
+            # A line end first, after a torn line: readers then skip that line alone.
             whole = b"\n" + line if self._torn else line
             written = os.write(self.file, whole)
             end = os.lseek(self.file, 0, os.SEEK_CUR)  # where other processes append, too
             self._torn = written != len(whole)
             if self._torn:
                 if self._alone:
-                    # Other processes would lose what they appended after it, so only for a journal
-                    # of our own.
+                    # Removed, since no other process can have appended anything after it.
                     os.ftruncate(self.file, end - written)
                     self._torn = False
                 raise OSError(errno.ENOSPC, f"only {written} of {len(whole)} bytes fitted")
@@ -187,11 +183,13 @@ class Journal:
 
     def close(self) -> None:
         with self._lock:
-            file, self.file = self.file, -1  # the next file may get its number
+            # Forgotten first: the number of a closed descriptor may be given to another file.
+            file, self.file = self.file, -1
             os.close(file)
 
 
 def unwritten(path: Path, problem: OSError) -> UserError:
+    """The error about a file that could not be written."""
     return UserError(
         f"{path} could not be written ({problem.strerror}): make room and run the command again"
     )

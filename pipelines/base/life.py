@@ -1,9 +1,9 @@
 """The life of a command: Request → Plan → Run → Outcome.
 
-A request (`request.py`) holds the user's arguments. One function makes a plan of it: all input is
-read and checked, and no LM is called. Another function carries out the plan, inside
-`tracking.run.running`, and returns an outcome. The Python function does both; the command line
-shows the plan before and the outcome after (`cli/life.py`).
+A request (`request.py`) has the user's arguments. One function makes a plan of it: it reads and
+checks all input, and calls no LM. Another function carries out the plan, inside
+`tracking.run.running`, and returns an outcome. The Python function calls both; the command line
+also shows the plan before and the outcome after (`cli/life.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Plan(Protocol):
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        """Lowest and highest cost in USD; None where a price is not known."""
+        """The lowest and highest cost in USD; None if a price is unknown."""
 
     def lines(self) -> Sequence[Any]:
         """The plan in words, or in tables of rich, one element per line."""
@@ -45,8 +45,8 @@ Cost = tuple[float, float] | None
 
 
 class PlanOfSteps:
-    """The plan of a command that carries out those of other commands: `plans`, which are shown
-    under their titles, then `notes`, and what all of it may cost.
+    """The plan of a command that carries out the `plans` of other commands, by title. Its lines are
+    those plans, its `notes`, and what all may cost together.
     """
 
     request: Any

@@ -1,4 +1,4 @@
-"""Requests: the arguments of a command, in one dataclass for the command line and for Python."""
+"""Requests: the arguments of a command, declared in one dataclass for command line and Python."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ Pairs = Mapping[str, Any] | Sequence[str] | None
 
 
 def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
-    """Turn a function of a request into one that takes the request's fields as its arguments.
+    """A decorator that turns a function of a request into one of the request's fields.
 
-    The arguments are declared only in the dataclass: type checkers read the keywords of the
-    function from it, and `help` lists them with the command line's help texts.
+    So the arguments are only declared in the dataclass: type checkers read the function's keywords
+    from it, and `help` lists them with the help texts of the command line.
     """
 
     def decorate(work: Callable[[R], T]) -> Callable[P, T]:
@@ -74,8 +74,8 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
         @wraps(work)
         def function(*args: P.args, **keywords: P.kwargs) -> T:
             try:
-                # Python's own error would speak of the dataclass, which its caller has never heard
-                # of.
+                # Checked here, since Python's own error would name the dataclass, which the caller
+                # does not know.
                 signature.bind(*args, **keywords)
             except TypeError as problem:
                 names = list(signature.parameters)
@@ -103,20 +103,21 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
 
 
 def warned(plan: PlanType) -> PlanType:
-    """The plan, of whose warnings the caller of a Python function has been warned."""
+    """The plan, after its warnings were given to the caller of a Python function."""
     for warning in plan.warnings:
-        # Past this, the function and its `entry`: at the user's own line.
+        # Level 4 is the user's line: above this function, its caller, and `entry`'s wrapper.
         warnings.warn(warning, stacklevel=4)
     return plan
 
 
 def _plain(hint: Any) -> Any:
+    """A type without its `Annotated`."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 @cache
 def _several(request: type[object]) -> list[str]:
-    """The fields that take several texts, and never a single one."""
+    """The fields of a request that are lists of texts, and never a single text."""
     names = []
     for name, hint in get_type_hints(request, include_extras=True).items():
         if list[str] in get_args(hint):
@@ -128,8 +129,8 @@ def _several(request: type[object]) -> list[str]:
 
 
 class Option:
-    """An option of the command line, with the arguments of `typer.Option`. Typer itself, which
-    takes 20 ms to import, is left to the command line.
+    """An option of the command line, with the arguments of `typer.Option`. It stands in for that
+    because importing Typer takes 20 ms, and only the command line needs it.
     """
 
     def __init__(self, *names: str, **described: Any) -> None:
@@ -161,7 +162,7 @@ def _arguments(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
 
 
 class Default(NamedTuple):
-    """A value that was not set on the command line, and where it was set."""
+    """A value that was set elsewhere than on the command line, and where."""
 
     value: Any
     place: str
@@ -171,12 +172,12 @@ class Default(NamedTuple):
 
 
 def source(of: str) -> Any:
-    """Describe an option that names questions."""
+    """An option that names questions."""
     return Option(metavar="NAME|FILE", help=of)
 
 
 def folder(of: str, *names: str) -> Any:
-    """Describe an option that names a folder."""
+    """An option that names a folder."""
     return Option(*names, metavar="DIR", help=of)
 
 
@@ -186,7 +187,7 @@ def sampled(what: str) -> Any:
 
 
 def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> object:
-    """Describe the option that turns logging to MLflow on or off."""
+    """The option that turns logging to MLflow on or off."""
     return Option("--track/--no-track", help=does.format(what))
 
 
@@ -274,9 +275,10 @@ def folder_at(out: str | Path | None) -> Path | None:
 
 @dataclass(kw_only=True)
 class Request:
-    """The arguments of a command; the docstring is the command's help. `defaults` holds the options
-    from a configuration file or the environment, by field. They are ignored where they do not
-    apply, since the user did not give them for this run.
+    """The arguments of a command; its docstring is the command's help.
+
+    `defaults` holds options from a configuration file or the environment, by field. They are
+    ignored where they do not apply, since the user did not give them for this run.
     """
 
     example: ClassVar[str] = ""
@@ -288,7 +290,7 @@ class Request:
     )
 
     def __post_init__(self) -> None:
-        # One text in place of several would be read letter by letter.
+        # A single text for a list would otherwise be read letter by letter.
         kind: object = type(self)
         for name in _several(kind):
             value = getattr(self, name)
@@ -422,11 +424,11 @@ class LMs(SharedByLMs, Seats, Commands):
             self.sets = {**sets, **given}
         elif given:
             self.sets = [*sets, *pairs_text(given)]
-        # Once they are in `sets`, one way is left to give them.
+        # They are in `sets` now, where everything else reads them.
         self.demonstration = self.roles = None
 
     def parameters(self) -> Pairs:
-        """`sets`, with the environment variables that a command may read."""
+        """`sets`, with `pass_env` as one of them."""
         if not self.pass_env:
             return self.sets
         passed = f"pass_env=[{', '.join(self.pass_env)}]"
@@ -469,19 +471,18 @@ class Columned(Request):
         """`columns` by field. Raises UserError for what is not a pair."""
         columns = self.columns
         if isinstance(columns, Sequence):
-            # A comma also stands between the columns of several options: it ends a pair only
-            # before another.
+            # Split only at a comma before another FIELD=: others separate the columns of options.
             columns = [pair for column in columns for pair in re.split(r",(?=\s*\w+=)", column)]
         return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
 
 
 def naming(field: str) -> str:
-    """The words that name the column of a field, on the command line and in Python."""
+    """How a user names the column of a field, on the command line and in Python, for errors."""
     return naming_all({field: "NAME"})
 
 
 def naming_all(columns: Mapping[str, str]) -> str:
-    """The same for several fields, each with the name of its column."""
+    """As `naming`, for several fields with the names of their columns."""
     options = (f"--columns {shlex.quote(f'{field}={column}')}" for field, column in columns.items())
     return f"with {' '.join(options)} (in Python columns={json.dumps(columns, ensure_ascii=False)})"
 
@@ -527,7 +528,7 @@ class Checked(Request):
 
     @property
     def checks_tasks(self) -> bool:
-        """Whether anything is said of how tasks are checked."""
+        """Whether the user gave any option on how tasks are checked."""
         return any(getattr(self, name) is not None for name in CHECKED)
 
 
@@ -583,7 +584,7 @@ class Repeated(Request):
 
     @property
     def times(self) -> int:
-        """How often every question is asked; at least twice where options are permuted."""
+        """How often every question is asked; at least twice if options are permuted."""
         return max(self.repeats, 2 if self.permute else 1)
 
 
@@ -610,8 +611,8 @@ class Running(Spending):
 
 
 def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, str]:
-    """The pairs of an option by key. Raises UserError for what is not a pair, and for a key given
-    twice.
+    """The pairs of an option as key → value. Raises UserError for what is not a pair, and for a key
+    that is given twice.
     """
     if isinstance(pairs, Mapping):
         return {str(key): str(value) for key, value in pairs.items()}
@@ -628,7 +629,7 @@ def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, st
 
 
 def pairs_text(pairs: Pairs) -> list[str]:
-    """The pairs of an option as the command line has them."""
+    """The pairs of an option as texts `KEY=VALUE`."""
     if isinstance(pairs, Mapping):
         return [f"{key}={json.dumps(value, default=str)}" for key, value in pairs.items()]
     return list(pairs or ())
@@ -637,8 +638,8 @@ def pairs_text(pairs: Pairs) -> list[str]:
 def as_noted(
     sources: Mapping[str, object], more: Mapping[str, object], own: Mapping[str, object] | None
 ) -> dict[str, object]:
-    """What a result notes of how it was asked for: its sources by their names, which questions and
-    programs that are objects do not have, and what else was set; `own` goes before these.
+    """The settings that a result keeps: the `sources` that are names or paths (not those that are
+    objects), what is set in `more`, and `own`, which overrides these.
     """
     noted = {name: str(held) for name, held in sources.items() if isinstance(held, str | Path)}
     known = {name: value for name, value in {**noted, **more}.items() if value}

@@ -1,4 +1,4 @@
-"""Where a run's files lie, and the types of its JSON files: `run.json` (its manifest) and parts of
+"""The places of a run's files, and the types of `run.json` (its manifest) and of parts of
 `summary.json`.
 """
 
@@ -15,16 +15,16 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
 
 BOOKS = ".folkmoot"
-"""The folder in a run's folder with what only folkmoot reads: calls, their ledger, locks, and what
-the tracking store already has.
+"""The hidden sub-folder of a run with what only folkmoot reads: calls, their ledger, locks, and
+what the tracking store already has.
 """
 
 _ONCE_BESIDE_RESULTS = ("ledger.jsonl", "calls.jsonl", "lms.json")
 
 
 def books_of(folder: Path) -> Path:
-    """The folder with the books of a run, or of what only records calls (`--record`): a hidden one,
-    or the folder itself, where older runs and records have them. Raises UserError for a link.
+    """The folder with the books of a run, or of a record of calls (`--record`): the hidden
+    sub-folder, or the folder itself for older runs and records. Raises UserError for a link.
     """
     if (folder / BOOKS).is_symlink():
         raise UserError(
@@ -50,13 +50,13 @@ class ScoreFields(Keyed):
 
 
 def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
-    """A value with the ends of its interval, as it stands in files."""
+    """A score, (value, low, high), as it is written into files."""
     value, low, high = estimate
     return ScoreFields(value=value, low=low, high=high, n=n)
 
 
 class Counts(Keyed):
-    """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
+    """Numbers of questions and rows; `correct` is None if scores are neither right nor wrong."""
 
     __slots__ = ()
     questions: int
@@ -89,7 +89,7 @@ class FittedWeights(Keyed):
 
 
 class Latency(Keyed):
-    """Seconds per question; empty where no row notes them."""
+    """Seconds per question; empty if no row has them."""
 
     __slots__ = ()
     mean: float | None = None

@@ -1,4 +1,4 @@
-"""What draws on a terminal, in a notebook and into a pipe, with rich."""
+"""Draws progress on a terminal, in a notebook and into a pipe, with rich."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rich.segment import Segment
 from ...modules.base.fence import clean
 from .wording import ProgressLine, duration
 
-A_SECOND = 4  # how often the line is drawn anew
+A_SECOND = 4  # how often the line is drawn per second
 LINE_EVERY, LINE_SECONDS = 25, 30.0
 NOTEBOOK_WIDTH = 120  # columns
 NOTEBOOK_FORMAT = '<pre style="white-space:pre-wrap;line-height:normal">{code}</pre>'
@@ -33,8 +33,8 @@ NOTEBOOK_FORMAT = '<pre style="white-space:pre-wrap;line-height:normal">{code}</
 
 @contextmanager
 def drawing(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Callable[[], None]]:
-    """The callback for every state, which draws on a terminal or in a notebook; with `show`, it
-    also writes into a pipe or a file.
+    """A callback for every new state, which draws on a terminal or in a notebook; with `show`, it
+    also writes lines into a pipe or a file.
     """
     out = Screen(sys.stderr) if sys.stderr is not None else Screen(io.StringIO())
     if out.is_jupyter:
@@ -43,7 +43,7 @@ def drawing(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Cal
             yield notebook.draw
         finally:
             notebook.draw(last=True)
-    # A live line would overwrite what pytest prints.
+    # Not within pytest, whose output a live line would overwrite.
     elif out.is_terminal and (show or "pytest" not in sys.modules):
         with _Display(out, line, live=True) as drawn:
             _DRAWN.append(drawn)
@@ -64,8 +64,8 @@ def end_line() -> None:
 
 
 class _Display(Progress):
-    """The line with its bar and the time left. `live` redraws it on a terminal, in a thread of its
-    own; rich asks for the latest state whenever it draws.
+    """The line with its bar and the time left. If `live`, rich redraws it on a terminal, in a
+    thread of its own, and asks for the latest state each time.
     """
 
     def __init__(self, out: Console, line: Callable[[], ProgressLine], *, live: bool) -> None:
@@ -88,7 +88,7 @@ class _Display(Progress):
 
     def stop(self) -> None:
         with suppress(Exception):
-            # A picture goes, as the result below it shows the same; a line stays.
+            # A picture is removed, as the result below it shows the same; a line stays.
             self.live.transient = self._line().picture is not None
             super().stop()
 
@@ -99,7 +99,7 @@ class _Display(Progress):
             yield line.picture or self.make_tasks_table([task])
 
     def print_now_and_then(self) -> None:
-        """A line for a pipe or a file."""
+        """Print a line for a pipe or a file, if enough was done or enough time has passed."""
         with suppress(Exception):
             line, task = self._updated()
             crossed = line.done // LINE_EVERY > self._printed // LINE_EVERY
@@ -109,7 +109,7 @@ class _Display(Progress):
                 self.console.print("  ".join([line.label, *_figures(line, task)]), soft_wrap=True)
 
     def _updated(self) -> tuple[ProgressLine, Task]:
-        """The line as it is now, and its task: another one when other work begins."""
+        """The current line and its task of rich's, which is a new one when other work begins."""
         line = self._line()
         label = clean(line.label)
         if [task.description for task in self.tasks] != [label]:

@@ -66,7 +66,7 @@ class Settings(BaseModel):
         return os.environ.get("OPENAI_API_KEY") or None
 
     def anthropic_key(self) -> str | None:
-        """The key of Anthropic's own API, likewise."""
+        """The key of Anthropic's own API; as `openai_key`."""
         return os.environ.get("ANTHROPIC_API_KEY") or None
 
     def key_names(self) -> set[str]:
@@ -94,7 +94,7 @@ def settings() -> Settings:
         return Settings.model_validate({name: value for name, value in given.items() if value})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])  # those of text take any, so this one is a number
+        field = str(first["loc"][0])  # a number, since a text is never invalid
         least = Settings.model_fields[field].metadata[0].ge
         raise UserError(
             f"the environment variable FOLKMOOT_{field.upper()} is {first['input']!r}: give a "

@@ -1,4 +1,4 @@
-"""Checks objects from files that others may have written against the types that the code uses."""
+"""Checks objects from files, which a stranger may have written, against the types in the code."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _PLAIN: dict[Any, Any] = {str: Text, int: Number, float: Amount}
 def as_read(
     kind: object, needed: Collection[str] = (), *, more: bool = True, **others: object
 ) -> Any:
-    """A variant of a TypedDict for objects from files, in which only the `needed` fields are
-    required. Numbers must be at least 0 and not absurdly large. Undeclared fields are allowed with
-    `more`; `others` replaces the types of fields.
+    """A type for checking objects from files (`misfit`), made of a class with annotated fields.
+
+    Only the `needed` fields are required. Numbers must be at least 0 and not absurdly large. With
+    `more`, undeclared fields are allowed; `others` replaces the types of fields.
     """
     hints = {**get_type_hints(kind), **others}
     fields: dict[str, Any] = {}
@@ -44,6 +45,7 @@ def as_read(
 
 
 def _checked(hint: object) -> Any:
+    """A type with the checked variants of text and numbers in it."""
     origin = get_origin(hint)
     if origin not in (list, dict, Union, UnionType):
         return _PLAIN.get(hint, hint)

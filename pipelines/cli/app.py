@@ -26,13 +26,13 @@ from ..tuning.request import TuneRequest
 from . import options as of
 from .command import ATTACHED, Command, command_options
 from .config import apply_defaults, default_lines, defaults
-from .guard import BAD_INPUT, guarded, heed_interrupts, leave_quietly, say, say_warnings
+from .guard import BAD_INPUT, guarded, handle_interrupts, leave_quietly, say, say_warnings
 from .help import write_help
 from .stdin import take_piped
 
 
 def _in(module: str, function: str) -> Callable[[object, object], None]:
-    """A function of a module of this room, which is imported when the command runs."""
+    """Return a function that imports a module of this room and calls a function of it."""
 
     def run(request: Any, view: Any) -> None:
         getattr(import_module(f".{module}", __package__), function)(request, view)
@@ -62,7 +62,7 @@ for _attached in ATTACHED.names():
         _found = ATTACHED.find(_attached)
         if _attached in COMMANDS:
             raise UserError(f"the command {_attached} is folkmoot's own: give yours another name")
-    except UserError as problem:  # the others can be used
+    except UserError as problem:  # the other commands can still be used
         say(f"warning: {problem}")
     else:
         assert _found is not None
@@ -78,14 +78,14 @@ COMMON = (
     *("trials", "names", "match_budget", "margin", "sets", "metric", "limit", "budget", "out"),
     *("choice", "arms", "outcomes", "port", "dry_run"),
 )
-"""The options that most people need: those that the help of a command with many options shows."""
+"""The options that most people need; the help of a command with many options shows only these."""
 MANY_OPTIONS = 20
-"""A command with at least this many options shows those of COMMON; --help-all shows all of them, in
-the groups of PANELS. Options in no group are about asking.
+"""The help of a command with at least this many options shows those of COMMON; --help-all shows all
+of them, in the groups of PANELS. Options in no group are in the group "Asking".
 """
 VALUES: dict[Any, str] = {int: "N", float: "NUMBER", str: "TEXT"}
 VALUES |= {kind | None: name for kind, name in VALUES.items()}
-"""What stands for a value where an option does not say."""
+"""The placeholder for a value in the help of an option that names none itself."""
 PANELS = {
     "Data": (
         *("questions", "split", "limit", "seed", "columns", "kind", "train", "train_split"),
@@ -104,11 +104,11 @@ class Defaulted(TyperGroup):
     """Commands that take defaults from a configuration file."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **how: Any) -> Any:
-        """Run a command; what typer refuses is one line, as every other error is."""
+        """Run a command; shows errors of typer's in one line, like all other errors."""
         try:
             code = super().main(*args, **{**how, "standalone_mode": False})
         except TyperException as problem:
-            if "\n" in problem.message:  # the help, where no command is named
+            if "\n" in problem.message:  # the help, since no command was named
                 problem.show()  # type: ignore[attr-defined]
             else:
                 say(_refusal(problem))
@@ -119,7 +119,7 @@ class Defaulted(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        # Help and completion have to work with a broken configuration file, too.
+        # Help and completion must work with a broken configuration file, too.
         if name in COMMANDS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
                 ctx.obj = defaults(name, COMMANDS)
@@ -164,23 +164,24 @@ def _folkmoot(
 
 
 ALL = "folkmoot.all"
-"""The place in a context that says whether help is to show all options."""
+"""The key in a context's `meta` that says whether help shows all options."""
 
 
 class RequestCommand(TyperCommand):
-    """A command whose options are described when they are needed: the list of all commands, which
-    is what `folkmoot --help` shows, needs none.
+    """A command that describes its options only when they are needed, so that `folkmoot --help`,
+    which lists commands without options, is fast.
 
     The help of a command with many options shows those of COMMON, or all of them in groups.
     """
 
-    allow_extra_args = True  # what is too much is refused below, in words of our own
+    allow_extra_args = True  # refused below, in a sentence of our own
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        del self.params, self.callback  # those of a placeholder
+        del self.params, self.callback  # those of the placeholder; see `__getattr__`
 
     def __getattr__(self, name: str) -> Any:
+        """Describe the options when they are first asked for."""
         if name not in ("params", "callback"):
             raise AttributeError(name)
         assert self.name is not None
@@ -203,11 +204,11 @@ class RequestCommand(TyperCommand):
 
 
 QUESTIONS = ("questions", "train", "validation")
-"""The options that name questions, which many take for `--data` everywhere."""
+"""The options that name questions: users often try `--data` for each of them."""
 
 
 def _refusal(problem: Any) -> str:
-    """What typer refuses, in a sentence that says what to give."""
+    """Return an error of typer's as a sentence that says what to give."""
     ctx, wanted = getattr(problem, "ctx", None), getattr(problem, "param", None)
     if ctx is None or problem.message.endswith("?"):
         return str(problem.message)
@@ -226,13 +227,13 @@ def _refusal(problem: Any) -> str:
     if problem.message:
         value = problem.__cause__.errors()[0]["input"]
         return f"{_shown(wanted)} is {value!r}: give {command.options[wanted.name].wanted}"
-    # An error that names a parameter and says nothing of it: that one is missing.
+    # Typer's error without a message: the parameter is missing.
     means = f"{wanted.help[:1].lower()}{wanted.help[1:]}".rstrip(".")
     return f"{_shown(wanted)} is missing: {means}; {command.for_example}"
 
 
 def _shown(parameter: Any) -> str:
-    """An option or argument as its help shows it."""
+    """Return an option or argument as its help shows it."""
     if isinstance(parameter, TyperOption):
         return str(parameter.opts[0])
     return str(parameter.metavar or parameter.name.upper())
@@ -264,9 +265,9 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
 
 
 def _callback(command: Command) -> Callable[..., None]:
-    """The function that typer makes a command of: its parameters are the fields of the request, and
-    those of the view. An option's help is what its field says before "In Python". A field without a
-    default is required.
+    """Return the function that typer makes a command of: its parameters are the fields of the
+    request and of the view. An option's help is the part of its field's help before "In Python". A
+    field without a default is required.
     """
     options = command.options
 
@@ -291,7 +292,7 @@ def _callback(command: Command) -> Callable[..., None]:
                     options[field].check(options[field].long_name, value)
             apply_defaults(request, ctx.obj or {}, on_line)
             take_piped(request)
-            if view.verbose and not isinstance(view, of.Planned):  # their plans show the defaults
+            if view.verbose and not isinstance(view, of.Planned):  # a plan shows the defaults
                 for line in default_lines(request):
                     say(f"defaults: {line}")
             if isinstance(view, of.Quietly) and hasattr(request, "progress"):
@@ -309,12 +310,12 @@ def _callback(command: Command) -> Callable[..., None]:
         info.help = (info.help or "").partition(" In Python")[0]
         if (info.min or 0) > 1:
             info.help += f" At least {info.min:g}."
-        info.min = info.max = None  # the request's own check says what is wanted
+        info.min = info.max = None  # checked above, with an error of our own
         if isinstance(info, OptionInfo):
             info.metavar = info.metavar or VALUES.get(kind)
         default = declared.default
         if default is MISSING:
-            made = declared.default_factory is not MISSING  # by the request itself
+            made = declared.default_factory is not MISSING  # then the request makes the default
             default = None if made else inspect.Parameter.empty
         parameters.append(
             inspect.Parameter(
@@ -330,6 +331,7 @@ def _callback(command: Command) -> Callable[..., None]:
 
 
 def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields of a request or a view."""
     return {field: values[field] for field in command_options(kind) if field in values}
 
 
@@ -346,11 +348,11 @@ app.add_typer(_data, rich_help_panel=MORE)
 
 
 def run() -> None:
-    heed_interrupts()
+    handle_interrupts()
     say_warnings()
     try:
         app()
     finally:
         leave_quietly()
-        # otherwise the garbage collector scans all modules at exit, which takes half a second
+        # Otherwise the garbage collector scans all modules at exit, which takes half a second.
         gc.freeze()

@@ -36,7 +36,6 @@ def ask(request: AskRequest, view: Quietly) -> None:
         program_of(str(request.program), parse_sets(request.parameters()), make_lm=lms.make),
         request.input_fields(),
     )
-    # A question from the command line is checked like a row of a file.
     question = request.question
     if question == DASH:
         question = piped_text()
@@ -70,8 +69,8 @@ def ask(request: AskRequest, view: Quietly) -> None:
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
-    """`A=TEXT` options by label; plain texts as a list, to be labelled A, B, …; None without
-    options.
+    """Return `A=TEXT` options by label, plain texts as a list, to be labelled A, B, …, or None
+    without options.
     """
     if not choices:
         return None

@@ -20,16 +20,16 @@ _NUMBERS: dict[type, tuple[Any, str]] = {
     float: (int | float, "a number"),
     bool: (bool, "true or false"),
 }
-"""The types of options that are no text, what a file may hold for them, and that in words."""
+"""The types of options other than text: what a file may hold for them, and how errors name it."""
 
 _NO_TEXT = (bool, date, list, dict)
-"""What YAML may hold where an option wants text."""
+"""The types of YAML's values that no option takes as text."""
 
 _MOST = 2**63 - 1
 
 
 class CommandOption(NamedTuple):
-    """A field of a request on the command line: the type that it is parsed as, and typer's
+    """A field of a request or view on the command line: the type that it is parsed as, and typer's
     description.
     """
 
@@ -39,12 +39,12 @@ class CommandOption(NamedTuple):
 
     @property
     def kind(self) -> type[Any]:
-        """The type of one value: of `float | None` or `list[str]` the type within it."""
+        """The type of one value: `float` for `float | None`, `str` for `list[str]`."""
         return next(part for part in (*get_args(self.type), self.type) if isinstance(part, type))
 
     @property
     def wanted(self) -> str:
-        """What one value is, such as `a whole number of at least 4`."""
+        """What one value must be, such as `a whole number of at least 4`."""
         _, words = _NUMBERS.get(self.kind, (str, "text in quotes"))
         low, high = self.info.min, self.info.max
         if low is None:
@@ -54,13 +54,13 @@ class CommandOption(NamedTuple):
         return f"{words} from {low:g} to {high:g}"
 
     def check(self, where: str, value: Any) -> None:
-        """Raise UserError for a value that is of another type, or out of range."""
+        """Raise UserError for a value of another type, or out of range."""
         takes, _ = _NUMBERS.get(self.kind, (str, ""))
-        # Python counts true and false as whole numbers, too.
+        # In Python, true and false are whole numbers, too.
         fits = isinstance(value, takes) and isinstance(value, bool) is (self.kind is bool)
         if fits and self.kind in (int, float):
             low, high = self.info.min, self.info.max
-            # NaN is in no range, infinity and what no library can count to in none of these
+            # Without limits of its own, NaN, infinity and huge numbers are still refused.
             if low is None:
                 low = -_MOST
             if high is None:
@@ -71,8 +71,8 @@ class CommandOption(NamedTuple):
             raise UserError(f"{where} is {value!r}: give {several}{self.wanted}")
 
     def several(self, where: str, value: Any) -> Any:
-        """The values of an option that may be repeated, as text where they are numbers. Raises
-        UserError for what can be none of them.
+        """Return the values of an option that may be repeated, numbers as text. Raises UserError
+        for values of other types.
         """
         parts = value if isinstance(value, Mapping | list) else [value]
         if any(part is None or isinstance(part, _NO_TEXT) for part in parts):
@@ -84,12 +84,12 @@ class CommandOption(NamedTuple):
         return [str(part) if type(part) in (int, float) else part for part in parts]
 
     def placed(self, value: str, home: Path) -> str:
-        """A path in a file that lies in the folder `home`, where the option is a path."""
+        """Return a value from a file in the folder `home`: a path is relative to that folder."""
         parts = {*(self.info.metavar or "").split("|")}
-        beside = home / Path(value).expanduser()
-        # What may be a name, too, is one where there is no such file.
-        is_path = {"FILE", "DIR"} & parts and ("NAME" not in parts or beside.exists())
-        return str(beside) if is_path else value
+        path = home / Path(value).expanduser()
+        # A value that may also be a name is a path only if the file exists.
+        is_path = {"FILE", "DIR"} & parts and ("NAME" not in parts or path.exists())
+        return str(path) if is_path else value
 
     @property
     def long_name(self) -> str:
@@ -101,9 +101,9 @@ class CommandOption(NamedTuple):
 
 
 def command_options(request: Any) -> Mapping[str, CommandOption]:
-    """The command-line fields by name: a request's own first, then those of its groups. A field is
-    on the command line if it is `Annotated` with an option or argument; if the command line parses
-    another type than Python takes, that type comes before it.
+    """Return the command-line options of a request or view by field: its own first, then those of
+    its base classes. A field is an option if it is `Annotated` with one; a type before that is the
+    one that the command line parses, if Python takes another.
     """
     return _options(request)
 
@@ -133,10 +133,10 @@ def options_of_file(
     home: Path,
     others: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The options of a request that stand in a file in the folder `home`, as the request takes
-    them. `others` are further keys that the file may have, for advice.
+    """Return the options of a request from a document, a file in the folder `home`, as the request
+    takes them. `others` are further keys that the file may have, for advice.
 
-    Raises UserError for an unknown key, and for a number or switch that is none.
+    Raises UserError for an unknown key, and for a value that does not fit.
     """
     options = dict[str, Any]()
     for name, value in document.items():
@@ -149,7 +149,7 @@ def options_of_file(
         option = known[name]
         if value is not None and option.kind in _NUMBERS:
             option.check(f"{where}: {name}", value)
-        elif type(value) in (int, float):  # text on the command line, such as points
+        elif type(value) in (int, float):  # the option takes text, such as points
             value = str(value)
         elif isinstance(value, str):
             value = option.placed(value, home)
@@ -163,9 +163,9 @@ class Command(NamedTuple):
     """A command of the command line.
 
     Args:
-        request: what a user asks for; its fields are options, its docstring is the help.
-        view: the options of the command line alone.
-        run: carries out a request; it imports what is slow.
+        request: the class of requests; its fields are options, its docstring is the help.
+        view: the class with the options that only the command line has.
+        run: the function that carries out a request; slow imports are inside it.
     """
 
     request: type[Request]

@@ -24,28 +24,28 @@ FILE = "folkmoot.toml"
 MOST_BYTES = 2**20
 EVERY, LM = "*", "FOLKMOOT_LM"
 PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
-NEVER = ("yes", "team")  # whoever starts a run agrees to its price, and names its programs
-# options that may name code: only plain words
+NEVER = ("yes", "team")  # each run needs its user's consent to the price, and its own programs
+# Options that may name code, so that a file may hold only plain words for them.
 CODE = ("metric", "optimizer", "environment", "sets")
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential")
 _SECRET = re.compile(
     r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|password|secret)[\"']?\s*[=:]"
 )
-# no colon, quote, brace, backslash or control character
+# No colon, quote, brace, backslash or control character.
 _PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")
 
 
 def defaults(command: str, commands: Mapping[str, Command]) -> dict[str, Default]:
-    """The values of a command's options in the user's own file, by field name. Raises UserError,
-    naming file and key, for unknown options, for values that are invalid or not allowed in a file,
-    and for keys and passwords.
+    """Return the values of a command's options in the user's own file, by field name. Raises
+    UserError, naming file and key, for unknown options, for values that are invalid or not allowed
+    in a file, and for keys and passwords.
     """
     contents = _contents(own_file())
     return _options(own_file(), contents, command, commands) if contents else {}
 
 
 def own_file() -> Path:
-    """The user's own configuration file, by the XDG rules."""
+    """Return the path of the user's own configuration file, by the XDG rules."""
     root = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(root):
         root = os.path.expanduser("~/.config")
@@ -58,7 +58,9 @@ def _options(
     command: str,
     commands: Mapping[str, Command],
 ) -> dict[str, Default]:
-    """One file's values of a command's options: for all commands, then in the command's table."""
+    """Return a file's values of a command's options: those for all commands, replaced by those in
+    the command's table.
+    """
     own = commands[command].request.own_defaults
     named = {name: _named(other.options) for name, other in commands.items()}
     everywhere = {key: option for options in named.values() for key, option in options.items()}
@@ -79,7 +81,7 @@ def _options(
             name, where = key.replace("-", "_"), f"{path}:{header} {key}"
             if name not in options:
                 raise UserError(_unknown(where, name, options, others))
-            # Checked even where another command is given: a mistake is said at the first occasion.
+            # Also of tables of other commands: a mistake should show at the first opportunity.
             value = _checked(where, path, options[name], value)
             mine = named[command].get(name)
             if mine and (table == command or (not table and name not in own)):
@@ -88,7 +90,7 @@ def _options(
 
 
 def _named(options: Mapping[str, CommandOption]) -> dict[str, CommandOption]:
-    """A command's options by their long names, as files call them; arguments are not options."""
+    """Return a command's options by their long names, as files spell them; not its arguments."""
     return {
         value.long_name.partition("/")[0][2:].replace("-", "_"): value
         for value in options.values()
@@ -99,8 +101,8 @@ def _named(options: Mapping[str, CommandOption]) -> dict[str, CommandOption]:
 def apply_defaults(
     request: Request, chosen: Mapping[str, Default], on_line: Callable[[str], bool]
 ) -> None:
-    """Note which options have a default from a file. Where both are pairs, join them; the command
-    line takes precedence.
+    """Note which options have a default from a file, and join the pairs (`PAIRS`) of file and
+    command line; the command line takes precedence.
 
     Args:
         request: the request, with `chosen` in place of options that are not on the
@@ -146,7 +148,7 @@ def default_lines(request: Request) -> list[str]:
     """The defaults from files or the environment, with their source, in at most one line."""
     lines = []
     for name, (value, place) in request.defaults.items():
-        if place:  # what folkmoot itself takes by default is no news
+        if place:  # empty for folkmoot's own defaults
             shown = value
             if isinstance(value, list):
                 shown = ", ".join(value)
@@ -157,14 +159,16 @@ def default_lines(request: Request) -> list[str]:
 def _environment_lm() -> str | None:
     from ..base.settings import settings  # imports pydantic, which --help does not need
 
-    # an error in another variable is reported where that variable is needed
+    # An error in another variable is reported where that variable is needed.
     with suppress(UserError):
         return settings().lm
     return None
 
 
 def _key(name: str, pair: str) -> str:
-    """The key of a pair: an agent for LMs and addresses, else the text before the equals sign."""
+    """Return the key of a pair: an agent for LMs and addresses, else the text before the equals
+    sign.
+    """
     if name not in ("lm", "api_base"):
         return pair.partition("=")[0].strip()
     seat, mark, _ = pair.partition("=")
@@ -172,13 +176,13 @@ def _key(name: str, pair: str) -> str:
 
 
 def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
-    """The pairs whose keys are not among those of the pairs that take precedence."""
+    """Return the pairs without those whose key a pair of `first` has."""
     taken = {_key(name, pair) for pair in first}
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
 def _contents(path: Path) -> dict[str, object]:
-    """folkmoot's settings in a file; none where it is missing."""
+    """Return the settings in a file; none if it is missing."""
     if not os.path.exists(path):
         return {}
     try:
@@ -201,7 +205,7 @@ def _unknown(where: str, name: str, options: Iterable[str], commands: Collection
 
 
 def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
-    """The value in the type of the option. Raises UserError for a value that does not fit."""
+    """Return the value in the type of the option. Raises UserError if it does not fit."""
     if option.field.name in NEVER:
         raise UserError(f"{where} is for the command line: drop it")
     many = get_origin(option.type) is list

@@ -1,5 +1,5 @@
-"""The context of every command: log messages for people, errors as one line with an exit code, and
-clean standard output.
+"""What is around every command: log messages for people, errors as one line with an exit code,
+signals, and a standard output with results alone.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from ...modules.base.fence import clean, one_line
 STOPPED, BAD_INPUT, VERDICT_FAILED, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: no result, wrong input, a verdict that `--fail-if` names, Ctrl-C."""
 
-_RESULTS: list[TextIO] = []  # of the whole process, as is what `redirect_stdout` changes
+# For the whole process, as the standard output that `redirect_stdout` replaces is.
+_RESULTS: list[TextIO] = []
 
 
 def say(message: str) -> None:
-    """One line for people, on standard error."""
+    """Write one line for people to standard error."""
     typer.echo(f"folkmoot: {one_line(message)}", err=True)
 
 
@@ -41,19 +42,19 @@ class _Lines(logging.Handler):
 
 
 def results() -> TextIO:
-    """The original standard output; only results go there."""
+    """The original standard output, to which only results are written."""
     return _RESULTS[-1] if _RESULTS else sys.stdout
 
 
-def heed_interrupts() -> None:
-    """Make sure that no Ctrl-C is lost: one that Python drops in a finaliser or a callback is sent
-    again. SIGTERM, by which schedulers end a job, is one, too.
+def handle_interrupts() -> None:
+    """Make sure that no Ctrl-C is lost: Python drops one that comes within a finaliser or a
+    callback, so it is sent again. SIGTERM, by which schedulers end a job, counts as Ctrl-C.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     before = sys.unraisablehook
 
     def again(left: threading.Event) -> None:
-        # Not before the callback has ended: in it, the signal would be dropped once more.
+        # Only after the callback has ended, within which it would be dropped again.
         left.wait()
         time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
@@ -75,12 +76,12 @@ def leave_quietly() -> None:
         try:
             stream.flush()
         except BrokenPipeError:
-            # Otherwise Python flushes the rest once more at exit, and prints an error.
+            # Otherwise Python would flush the rest at exit, and print an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say_warnings() -> None:
-    """Show a warning as a line for people, also in threads and at exit."""
+    """Show warnings as lines for people, also those of threads and at exit."""
     before = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -97,9 +98,8 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     """Keep the output of libraries off standard output, and turn an error into one line and an exit
     code. The package's warnings are shown; with `verbose`, all its log messages.
     """
-    # otherwise litellm fetches a price table
+    # Otherwise LiteLLM would fetch a price table, and read a `.env` file, which may name servers.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # otherwise it reads a `.env` file, which may name servers
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows a ?

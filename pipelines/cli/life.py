@@ -37,10 +37,10 @@ def live(
 
     Args:
         run: carries out the plan. It may call its second argument with a result that ended well,
-            before later steps such as sending the run to MLflow. left: reads the partial outcome of
-            a stopped attempt from its folder; None if there is none.
-        show: shows an outcome to a person, below why it ended early; by default its lines.
-        code_of: the exit code of an outcome that is not empty and did not end early.
+            before later steps such as sending the run to MLflow.
+        left: returns the partial outcome of a stopped attempt from its folder, or None.
+        show: shows an outcome to a person, after the reason if it ended early; by default as lines.
+        code_of: returns the exit code of an outcome that is not empty and did not end early.
     """
     for warning in plan.warnings:
         say(f"warning: {warning}")
@@ -68,7 +68,7 @@ def live(
         (show or lines)(outcome)
 
     def once(outcome: OutcomeType) -> None:
-        # A result that was shown before it was sent to MLflow is not shown again at the end.
+        # `run` may have shown the result before it sent it to MLflow.
         if not shown:
             shown.append(outcome)
             present(view, outcome.to_dict(), lambda: in_words(outcome))
@@ -91,25 +91,25 @@ def live(
         outcome, code = kept(), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"
     except OtherRun:
-        raise  # the result in the folder is not this one's
+        raise  # the folder holds another run's result
     except (BudgetSpent, UserError) as problem:
         outcome, stopped, code = kept(), str(problem), STOPPED
         if outcome is None and not (isinstance(problem, BudgetSpent) or _failed(problem, plan.out)):
-            raise  # nothing was done, since the input is wrong
+            raise  # the input is wrong, and nothing was done
         if isinstance(problem, EndpointDown):
             stopped = paused(problem)
     if outcome is not None:
         once(outcome)
     elif view.as_json:
         present(view, {"out": str(plan.out), "stopped": stopped}, lambda: None)
-    if stopped in said:  # where it stands above the result
+    if stopped in said:  # shown above the result
         stopped = None
     leave(stopped, code)
 
 
 def _failed(problem: UserError, folder: Path | None) -> bool:
-    """Whether an endpoint or account failed on the way: one that has not answered any call in this
-    folder, or below it, has rather a wrong address or key.
+    """Whether an endpoint or account failed in the middle of a run. Without any answered call in
+    the folder or below it, the address or key is more likely to be wrong.
     """
     if folder is None or not isinstance(problem, EndpointDown | Unanswered):
         return False

@@ -1,5 +1,5 @@
-"""The commands about existing runs: show, runs, report, push. What needs DSPy is imported when a
-command needs it.
+"""The commands about existing runs: show, runs, report, push. Modules that import DSPy, which is
+slow, are imported only when a command needs them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "kind", "score", "calls")
 WIDTHS = (26, 12, 20, 6)  # of these, at most
 LONGEST_LINE = 2000  # columns when there is no terminal
-MOST_PROBLEM = 80  # characters of why a run stopped; folkmoot show has all
+MOST_PROBLEM = 80  # characters of the reason why a run stopped; folkmoot show has all of it
 
 
 def report(request: ReportRequest, view: Quietly) -> None:
@@ -101,13 +101,13 @@ def runs(request: RunsRequest, view: View) -> None:
 
     if request.sort not in SORTED_BY:
         raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
-    usual, key = Path("runs"), SORTED_BY[request.sort]
-    listed = list_cards(request.folders or ([usual] if usual.is_dir() else []))
+    default, key = Path("runs"), SORTED_BY[request.sort]
+    listed = list_cards(request.folders or ([default] if default.is_dir() else []))
     known = [card for card in listed if key(card) is not None]
     unknown = [card for card in listed if key(card) is None]
     listed = [*sorted(known, key=key, reverse=True), *unknown]
     if not listed:
-        say(f"no runs in {', '.join(request.folders) or usual}")
+        say(f"no runs in {', '.join(request.folders) or default}")
     finish(view, [card.to_dict() for card in listed], lambda: _show_cards(listed))
 
 
@@ -177,7 +177,7 @@ def _show_card(request: ShowRequest, view: Quietly, kind: Kind) -> None:
 
 
 def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
-    """The rows of all repeats of a question, which is named by its id or its number from 1 on.
+    """Return the rows of all repeats of a question; `name` is its id or its number from 1 on.
     Raises UserError if there is none.
     """
     rows = list(run.rows)
@@ -193,7 +193,7 @@ def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
 
 
 STATES = ("failed", "unreadable", "wrong", "scored", "right")
-"""States of rows, those to look at first."""
+"""The states of rows in the order of the list: those to look at come first."""
 
 
 def _verdict(row: ResultRow) -> str:
@@ -233,8 +233,9 @@ def _show_rows(out: Console, rows: list[ResultRow]) -> None:
 
 
 def _ending(row: ResultRow) -> Iterator[str]:
-    """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer, and what
-    a metric or a check said."""
+    """Yield what a dialogue lacks: the error, an unreadable answer's text, the gold answer, and the
+    feedback of a metric or a check.
+    """
     if row.error:
         yield f"failed: {row.error}"
     elif row.answer is None:

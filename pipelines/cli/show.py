@@ -25,13 +25,13 @@ PLAIN_WIDTH = 160  # columns when there is no terminal
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on standard output or error; without a terminal it writes plain, wide lines."""
+    """Return a console on standard output or error; without a terminal, its lines are wide."""
     stream = sys.stderr if stderr else results()
     return Screen(stream, width=None if stream.isatty() else PLAIN_WIDTH)
 
 
 def print_json(value: object) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     # Invisible and control characters occur only inside strings, where an escape can replace them.
     for char in set(text) - {"\n"}:
@@ -41,6 +41,7 @@ def print_json(value: object) -> None:
 
 
 def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
+    """Return an answer for a person to read: a label with its option."""
     if answer is None:
         return "no readable answer"
     if not choices or answer not in choices:
@@ -51,7 +52,7 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
 def show_dialogue(
     out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None
 ) -> None:
-    """Every turn, then the decision and the bill."""
+    """Print every turn, then the decision and the usage."""
     for turn in prediction["transcript"]:
         blind = ", blind" if turn.get("blind") else ""
         head = Text(f"{turn['agent']}, round {turn['round']}{blind}: ", style="bold")
@@ -89,22 +90,21 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Sentences, one per line, on standard output. A terminal breaks them between words, but not a
-    command, which could not be pasted.
-    """
+    """Print sentences, one per line, on standard output."""
+    # A line with a command is not wrapped: pasted, it would be two.
     out = console()
     for line in lines:
         out.print(line, soft_wrap=not out.is_terminal or " folkmoot " in line, markup=False)
 
 
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
-    """A table without lines: the first column is left-aligned, figures right, and a last column of
-    words left.
+    """Return a table without lines. The first column is left-aligned, and with `last_left` the
+    last; all others are right-aligned, for figures.
     """
     table = Table(box=None, pad_edge=False)
-    for place, column in enumerate(columns):
-        left = place == 0 or (last_left and place == len(columns) - 1)
-        table.add_column(column, justify="left" if left else "right", no_wrap=no_wrap and place > 0)
+    for index, column in enumerate(columns):
+        left = index == 0 or (last_left and index == len(columns) - 1)
+        table.add_column(column, justify="left" if left else "right", no_wrap=no_wrap and index > 0)
     return table
 
 
@@ -116,10 +116,11 @@ def confirm(
     cost: tuple[float, float] | None = None,
     guessed: str = "",
 ) -> None:
-    """Show a plan, and continue unless it is a dry run or the user declines. The user is asked if
-    an expensive run has no budget, or if a column of the file was `guessed`. `document` is the
-    output of `--dry-run --json`; `cost` is the expected range in USD. Raises typer.Exit where the
-    command ends here.
+    """Show a plan, and return unless it is a dry run or the user declines: then raise typer.Exit.
+
+    The user is asked if an expensive run has no budget, or if a column of the file was guessed:
+    `guessed` says so. `document` returns the output of `--dry-run --json`; `cost` is the expected
+    range in USD.
     """
     if not view.quiet:
         out = console(stderr=True)
@@ -139,7 +140,7 @@ def confirm(
 
 
 def agreed(reason: str) -> bool:
-    """Ask at the terminal whether to continue; True where there is no terminal."""
+    """Return whether the user, asked at the terminal, wants to go on; True without a terminal."""
     # A script cannot answer, and would wait forever.
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True

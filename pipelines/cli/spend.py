@@ -24,12 +24,14 @@ from .options import Confirmed, EvaluateView, TryView
 from .show import console, finish, show_lines, show_result
 
 NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
-"""What an evaluation was asked for that the contest after it is not."""
+"""The options of an evaluation that are not passed on to the suggested contest."""
 
 
 def _given_again(request: object, other: type[object], without: Container[str]) -> str:
-    """The options of `request` that were given and that another command has too, to be pasted
-    behind that command; none of those `without`, nor a number below the least that it takes.
+    """Return the given options of a request as text for the command line of another command.
+
+    Left out are those of `without`, those that the other command does not have, and numbers below
+    its least.
     """
     words: list[str] = []
     known = command_options(other)
@@ -64,7 +66,7 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         if ":" in str(request.program) and plan.program.foreign:
             asked = f"{added} {asked}".strip()
         elif not plan.program.foreign and Path(str(request.program)).exists():
-            asked = f"{asked} {added}".strip()  # a contest has no saved one of its own
+            asked = f"{asked} {added}".strip()  # a contest adds no saved program by itself
         lines = result.lines()
         if not view.quiet:
             show_lines([*lines, f"next: {result.next_command(asked)}"])
@@ -81,7 +83,7 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
 
 
 def _evaluate_outcomes(request: EvaluateRequest, view: EvaluateView) -> None:
-    """`folkmoot evaluate network:DIR --outcomes FILE`: the test of a trained program on recorded
+    """Carry out `folkmoot evaluate network:DIR --outcomes FILE`: test a trained program on recorded
     answers, without LM calls.
     """
     from ...modules.protocols.registry import PROTOCOLS
@@ -142,7 +144,7 @@ def try_(request: ContestRequest, view: TryView) -> None:
         lines = contest.lines()
         if view.quiet:
             lines = contest.sentences[:1]
-        elif contest.empty:  # its first line says why it ended early, which stands above
+        elif contest.empty:  # the first line is why it ended early, which is shown already
             lines = lines[1:]
         show_lines(lines)
 

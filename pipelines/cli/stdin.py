@@ -1,4 +1,4 @@
-"""Reads standard input instead of a file or a question, where an option is `-`."""
+"""Reads standard input in place of a file or a question that is given as `-`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DASH = "-"
 
 
 def piped() -> bytes:
-    """All of standard input. Raises UserError if it is too large."""
+    """Return all of standard input. Raises UserError if it is too large."""
     # One byte more than allowed shows that there is more, without reading all of it.
     content = sys.stdin.buffer.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -23,7 +23,7 @@ def piped() -> bytes:
 
 
 def piped_text() -> str:
-    """Standard input as a question. Raises UserError if it is not text."""
+    """Return standard input as a question. Raises UserError if it is not UTF-8."""
     try:
         return piped().decode().strip()
     except UnicodeDecodeError:
@@ -69,7 +69,7 @@ def _values(value: object) -> list[object]:
 
 
 def _suffix(content: bytes) -> str:
-    """The suffix of a file with this content, from its beginning."""
+    """Return the suffix for a file with this content, recognized by its beginning."""
     if content.startswith(b"PAR1"):
         return ".parquet"
     is_json = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")

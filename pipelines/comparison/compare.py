@@ -1,4 +1,4 @@
-"""Compares runs over the same questions: a plan, the comparison itself, and how runs are named."""
+"""`compare`: compares runs on the questions that they share, in pairs, and names the runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ NO_CLUSTERS = "none"
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """The checked runs by name, the reference first, and the baseline to run before."""
+    """The checked runs by name, the reference first, and the baseline to run before they are
+    compared, if any.
+    """
 
     request: CompareRequest
     runs: Mapping[str, Evaluation | None]
@@ -95,8 +97,8 @@ def compare(first: AnyRun, *others: AnyRun, **options: Any) -> Comparison:
     return _compare([first, *others], **options)
 
 
-# Runs are given one after another, which `entry` cannot express: help() and editors show the
-# signature of the request with its first argument starred.
+# `entry` cannot express that runs are given one after another, so this makes help() and editors
+# show the request's signature with a star before its first argument.
 compare.__doc__ = _compare.__doc__
 _runs, *_options = signature(_compare).parameters.values()
 compare.__signature__ = signature(_compare).replace(  # type: ignore[attr-defined]
@@ -105,8 +107,8 @@ compare.__signature__ = signature(_compare).replace(  # type: ignore[attr-define
 
 
 def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> ComparisonPlan:
-    """Open and check the runs without calling an LM. With `keyless` (a plan alone), no key is
-    needed.
+    """Open and check the runs without calling an LM; returns the plan. With `keyless`, LMs are made
+    without keys, for a plan that is only shown.
     """
     for name in ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS):
         if request.asked(name) and not request.match_budget:
@@ -120,7 +122,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
             "a comparison needs at least two runs: name another one, or add --match-budget"
         )
     runs = [run_or_match(folder) for folder in folders]
-    # On the command line, all names stand in one text; in Python, a name may have commas.
+    # One text with commas, as on the command line; in Python, a name itself may have commas.
     wanted = request.names
     if len(wanted) != len(runs):
         wanted = split_items(wanted)
@@ -130,15 +132,15 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         if MATCHED in names:
             raise UserError(f"{MATCHED!r} is what --match-budget runs: give the run another name")
         first = _place(request.baseline, [*names, MATCHED], folders, len(names))
-        if len(runs) > 1:  # refuse runs that cannot be compared before anything is paid
+        if len(runs) > 1:  # raises for runs that cannot be compared, before anything is paid
             _shared(runs, names, request)
         from .match_budget import plan_costliest  # imports DSPy, which a comparison does not need
 
-        # Where the matched baseline itself is the reference, the first run's agent does the tasks.
+        # If the matched baseline is the reference itself, the first run's agent is used for tasks.
         match = plan_costliest(request, runs, names, first % len(runs), keyless=keyless)
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
     else:
-        # A folder stands for its baseline, too; runs that are given as objects are just these.
+        # A folder also stands for matched baselines in it; runs given as objects do not.
         if not are_all(folders, Evaluation):
             names, runs = with_matches(names, runs)
         first = _place(request.baseline, names, folders, 0)
@@ -172,7 +174,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     ids, answers, test = _shared(runs, names, request)
     sides = [Side.of(*side) for side in zip(names, runs, answers, strict=True)]
     figures = [side.figures for side in sides]
-    # Scores by different metrics cannot be held against each other: then no run is recommended.
+    # Scores by different metrics cannot be compared, and no run is recommended then.
     alike = all(side.metric == sides[0].metric for side in sides)
     usable = [side for side in sides if side.figures.usable]
     judged = [side.figures for side in usable if alike]
@@ -183,7 +185,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     beats = {pair.won for pair in pairs if pair.won}
     verdict = conclude(figures, judged, against, beats, prices, rivals)
     panel = None
-    # Answers in one's own words are never equal: nobody can be outvoted.
+    # Not for open answers, which are never equal, so that no vote is possible.
     if alike and test.is_rate and request.panel > 1 and sides[0].answers.can_be_votes:
         votes = [side.answers.values("votes") for side in usable]
         panel = panel_of(judged, votes, request.panel, test.clusters, test.seed)
@@ -199,7 +201,9 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
 def _shared(
     runs: Sequence[Evaluation], names: Sequence[str], request: Tested
 ) -> tuple[list[str], list[RunAnswers], Test]:
-    """The ids of the questions that all runs share, each run's answers to them, and the test."""
+    """Return the ids of the questions that all runs share, each run's answers to them, and the
+    test.
+    """
     field = request.cluster or _declared(runs[0])
     by_id = [answered_in(run, field, votes=request.panel > 1) for run in runs]
     asked = []
@@ -210,8 +214,8 @@ def _shared(
     clusters = _clusters(field, request.cluster is None, ids, shared[0].values("cluster"))
     hashes = shared[0].values("asked")
     if clusters is None and field != NO_CLUSTERS and 1 < len(set(hashes)) < len(ids):
-        # A question that stands under several ids tells no more than once; counted as so many
-        # questions, it would make the interval too narrow.
+        # If a question has several ids, they are one cluster: counted as several questions, it
+        # would make the interval too narrow.
         field, clusters = "question", hashes
     is_rate = all(run.summary.is_rate for run in runs)
     margin = share_of_points(request.margin) if request.margin is not None else None
@@ -221,8 +225,7 @@ def _shared(
 
 def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
     """The ids that all runs have, in the first run's order; `asked` has the result of `asked_in`
-    for each run. Raises UserError where there is none, or where the question of an id differs
-    between runs.
+    for each run. Raises UserError if there is none, or if an id means different questions.
     """
     common = set(asked[0]).intersection(*asked[1:])
     if not (ids := [name for name in asked[0] if name in common]):
@@ -239,10 +242,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
 
 
 def _declared(run: Evaluation) -> str | None:
-    """The field by which the run's data set says that questions belong together."""
+    """The field of `meta` by which the run's data set groups its questions; None without one."""
     settings = run.summary.run.settings
     if isinstance(field := settings.cluster, str):
-        return field  # an import of tasks
+        return field  # as an import of tasks sets it
     if not isinstance(settings.data, str):
         return None
     return catalogue.cluster_of(settings.data)
@@ -256,7 +259,7 @@ def _clusters(
         return None
     named = dict(zip(ids, values, strict=True))
     lacking = [name for name, cluster in named.items() if cluster is None]
-    # A data set's own field may be empty in some questions; one that the user chose is a mistake.
+    # A data set's own field may be empty in some questions, but not one that the user chose.
     if lacking and not declared:
         raise UserError(
             f"{len(lacking):,} of the questions (the first is {lacking[0]!r}) have no {field!r} "
@@ -266,19 +269,19 @@ def _clusters(
     different = len(set(clusters))
     if different == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
-    # With one cluster for all, or one for each question, nothing belongs together.
+    # With one cluster for all, or one for each question, there are no groups.
     if different in (1, len(ids)):
         return None
     return clusters
 
 
 def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
-    """The cluster of a question. A field that names the id of another question leads on to that
-    question's cluster; without a value, a question is a cluster of its own.
+    """The cluster of a question: the value of its field. If that is the id of another question, it
+    is that question's cluster; without a value, the question is a cluster of its own.
     """
     path = [name]
     while (partner := str(named[path[-1]])) in named:
-        if partner in path:  # they name each other: whoever is asked gives the same answer
+        if partner in path:  # a circle, which has the same smallest id from wherever it is entered
             return min(path[path.index(partner) :])
         path.append(partner)
     cluster = named[path[-1]]
@@ -291,8 +294,8 @@ def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
-    """The user's names, or by default the programs of the runs. Raises UserError for names that do
-    not fit.
+    """The user's names for the runs, by default those of their programs. Raises UserError for names
+    that do not fit.
     """
     if not names:
         return names_of(runs)
@@ -305,8 +308,8 @@ def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
 
 
 def names_of(runs: Sequence[Evaluation]) -> list[str]:
-    """Name runs by their programs; where these are the same, add the rest of the program, the LM,
-    the folder, then a number.
+    """The names of runs: those of their programs; equal ones with the rest of the program, the LM,
+    the folder, and then a number.
     """
     names = [name_of_run(run.summary.run) for run in runs]
     details: tuple[Callable[[Evaluation], str], ...] = (
@@ -325,12 +328,12 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
 
 
 def _place(wanted: str | None, names: Sequence[str], folders: Sequence[Any], default: int) -> int:
-    """The place of the run with this name, folder or number (from 1 up)."""
+    """Return the index of the run with this name, folder or number (from 1 up)."""
     if not wanted:
         return default
     if wanted in names:
         return names.index(wanted)
-    # One folder may be given twice: its first place is meant.
+    # If a folder is given twice, the first one is meant.
     meant = [place for place, folder in enumerate(folders) if _same_folder(folder, wanted)][:1]
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
         meant.append(int(wanted) - 1)
@@ -347,6 +350,7 @@ def _place(wanted: str | None, names: Sequence[str], folders: Sequence[Any], def
 
 
 def _same_folder(run: AnyRun, wanted: str) -> bool:
+    """Whether a run is in this folder."""
     if isinstance(run, Evaluation):
         run = run.folder
     return Path(run).expanduser().resolve() == Path(wanted).expanduser().resolve()
@@ -402,7 +406,7 @@ class Side:
 
     @property
     def unread(self) -> str:
-        """Why answers could not be read; empty where all were."""
+        """Why answers could not be read; empty if all were."""
         return unread_cause(self.figures, self.run)
 
 
@@ -412,6 +416,7 @@ def compared_alone(name: str, run: Evaluation) -> Compared:
 
 
 def _notes(sides: Sequence[Side], shared: int) -> list[str]:
+    """Return sentences about what the figures leave out."""
     notes = []
     if left_out := [side.figures for side in sides if side.figures.left_out]:
         notes.append(say("left_out", shared, left_out))
@@ -432,7 +437,7 @@ def _notes(sides: Sequence[Side], shared: int) -> list[str]:
 def _pairs(
     ids: Sequence[str], sides: Sequence[Side], test: Test, prices: QuestionPrices
 ) -> list[Pair]:
-    """Every pair, tested and corrected."""
+    """Return every pair of runs, with its test and corrected p."""
     # `combinations` begins with the pairs of the first run, the reference, which is `b`.
     both = [(a, b) for b, a in combinations(sides, 2)]
     tested = [test.pair(ids, (a.name, b.name), a.answers, b.answers) for a, b in both]
@@ -445,7 +450,7 @@ def _pairs(
 
         def p_if(scores: Scores, others: Scores, place: int = place) -> float:
             """The corrected p of this pair if its scores were these."""
-            # Holm's correction ranks all p values, so that those of the other pairs count, too.
+            # Together with the other pairs' p values, since Holm's correction ranks all of them.
             p = test.p(scores, others)
             return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
 
@@ -476,16 +481,18 @@ def _unread(
     ends: tuple[float, float],
     p_if: Callable[[Scores, Scores], float],
 ) -> str:
-    """Why unread answers allow no verdict; empty where they do no harm. `ends` are the lowest and
-    the highest possible score of an answer, and `p_if` is the p of other scores.
+    """Why unread answers allow no verdict; empty if they do no harm.
+
+    `ends` are the lowest and the highest possible score of an answer; `p_if(scores of a, scores of
+    b)` is the corrected p that other scores would have.
     """
     if mostly := [side.unread for side in (a, b) if side.figures.mostly_unread]:
         return "; ".join(mostly)
     why = "; ".join(filter(None, (a.unread, b.unread)))
     if not why or pair.outcome not in (A, B):
         return ""
-    # A few unread answers do no harm, unless the difference could be theirs alone: it has to stay
-    # shown with each of them scored in favour of the worse run.
+    # A few unread answers do no harm if the difference would still be shown, had each of them been
+    # scored in favour of the worse run.
     lowest, highest = ends
     if pair.outcome == A:
         scores = a.answers.if_unread(lowest), b.answers.if_unread(highest)
@@ -498,8 +505,8 @@ def _unread(
 
 
 def _ends(metric: MetricFields | None, sides: Sequence[Side]) -> tuple[float, float]:
-    """The lowest and highest possible score of an answer: the metric's limits, else the scores
-    seen.
+    """The lowest and highest possible score of an answer: the metric's limits, else those among the
+    scores.
     """
     scale = Scale.of(metric)
     low, high = scale.low, scale.high

@@ -72,7 +72,7 @@ class Compared:
 
     @property
     def failure(self) -> str:
-        """A sentence on these failures, with what to do; empty where they are few."""
+        """A sentence on the run's failures, with advice; empty if they are few."""
         return run_failed(self.name, self.errors, self.answers, int(self.score.n))
 
     @property
@@ -82,7 +82,7 @@ class Compared:
 
     @property
     def tokens(self) -> int | None:
-        """Prompt and completion tokens together; None where not known."""
+        """Prompt and completion tokens together; None if not known."""
         return tokens_of(self.takes)
 
     @property

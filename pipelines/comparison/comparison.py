@@ -67,18 +67,18 @@ class Comparison(Sequence[Pair]):
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """The cheapest program that nothing is shown to beat."""
+        """The cheapest program that no other is shown to beat."""
         return self.verdict.recommendation
 
     @property
     def lead(self) -> Pair | None:
-        """The pair that the headline is about; None where several runs are all worse, or none has a
+        """The pair that the headline is about; None if several runs are all worse, or none has a
         verdict.
         """
         candidates = self.judged or self.against
         if len(candidates) == 1:
             return candidates[0]
-        # One sentence is about several that are all worse, and names none of them.
+        # If several are all worse, the headline is about all of them.
         if self.verdict.outcome == WORSE:
             return None
         return next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
@@ -175,7 +175,7 @@ class Comparison(Sequence[Pair]):
         return "\n".join([*self.table(), "", *self._text()])
 
     def _repr_html_(self) -> str:
-        # Names come from folders that somebody else may have written: they are text, not markup.
+        # Escaped, since names come from folders that a stranger may have written.
         lines = [f"<p>{escape(clean(line))}</p>" for line in self._text()]
         table = escape("\n".join(map(clean, self.table())))
         return f"<div><pre>{table}</pre>{''.join(lines)}</div>"

@@ -1,5 +1,5 @@
-"""What prevents or confounds a verdict (unread answers, other LMs, other data), and which rivals a
-team must beat.
+"""Reasons against a verdict, or against its usual meaning (unread answers, other LMs, other data),
+and the rivals that a team must beat.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ them.
 
 
 def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> list[str]:
-    """The differences of two runs beside their programs: LM (of any agent), data, prompt layout,
-    sampling. Each is worded to follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
+    """Return the differences of two runs other than their programs: LM (of any agent), data, prompt
+    layout, sampling.
     """
     found = list[str]()
 
@@ -64,7 +64,7 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
 def _note_settings(
     note: Callable[..., None], what: str, key: str, one: Manifest, other: Manifest
 ) -> None:
-    """Note how the settings of the first LM differ that both runs have with other settings."""
+    """Note the differing settings of the first LM that both runs have with other settings."""
     others = _by_endpoint(other)
     for endpoint, lm in _by_endpoint(one).items():
         # Without the LM in the other run, it is compared with itself, and nothing is noted.
@@ -79,7 +79,7 @@ def _by_endpoint(run: Manifest) -> dict[str, LMFields]:
 
 
 def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[str, str]:
-    """The settings that differ, as each of the two has them."""
+    """Return the settings that differ, in words, for each of the two."""
     texts = list[str](), list[str]()
     for key in {**one, **other}:
         if one.get(key) == other.get(key):
@@ -91,7 +91,7 @@ def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[
 
 
 def _layout(program: Described) -> str:
-    """Who writes the prompts of a program."""
+    """Return who writes the prompts of a program."""
     if program.get("program") == "command":
         return "the command's own"
     if program.get("program") != "foreign":
@@ -102,9 +102,7 @@ def _layout(program: Described) -> str:
 def rivals_of(
     runs: Mapping[str, Evaluation], compared: Sequence[Compared], prices: QuestionPrices
 ) -> dict[str, Rivals]:
-    """The rivals that each team has to beat before it is called better. A team is a program that is
-    not one agent and makes at least two calls per question.
-    """
+    """Return, for each team, the rivals that it must beat to be called better."""
     samples = {}
     for name, run in runs.items():
         program: Described = run.summary.run.program
@@ -134,14 +132,14 @@ def rivals_of(
 
 
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
-    """Why answers of a run could not be read, and what to do about it, without a full stop."""
+    """Return why answers of a run could not be read, and advice, without a full stop."""
     lms = evaluation.summary.run.lms.values()
     limits = {(lm.settings or {}).get("max_tokens") for lm in lms} - {None}
     return say("unread_reason", run, list(limits))
 
 
 def _tried(run: Evaluation) -> set[str]:
-    """The LMs that a matched baseline was chosen from."""
+    """Return the LMs among which a matched baseline was chosen."""
     return set(run.summary.run.settings.alone or ())
 
 

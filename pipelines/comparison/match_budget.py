@@ -58,7 +58,9 @@ Agent = Callable[[int], Program]
 
 @dataclass(frozen=True)
 class Arm:
-    """One LM alone: the folder of its pilot and samples, and how many calls are left to make."""
+    """The baseline with one LM: the folder of its pilot and samples, and the number of calls that
+    are still to be made.
+    """
 
     lm: Any
     identity: LMFields
@@ -116,8 +118,8 @@ class MatchPlan:
         return min(expected, most), most
 
     def account(self) -> Account:
-        """The part of the ceiling that earlier attempts left. Raises UserError for a budget that
-        cannot be enforced.
+        """Return the account for what earlier attempts left of the ceiling. Raises UserError for a
+        budget that cannot be enforced.
         """
         spent = Usage()
         for arm in self.arms:
@@ -183,8 +185,8 @@ def match_budget(request: MatchRequest) -> Evaluation:
 
 
 def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
-    """Check the arguments of `match_budget`, and estimate the cost. No LM is called. `name` is the
-    name of the run in the plan.
+    """Check the arguments of `match_budget`, estimate the cost and return the plan, without calling
+    an LM. `name` is the name of the run in the plan.
     """
     matched = earlier(request.run)
     described, questions = matched.summary.run, questions_of(matched, request.questions)
@@ -253,7 +255,7 @@ def plan_costliest(
 
 
 def run_match(plan: MatchPlan) -> Evaluation:
-    """Do what was planned; see `match_budget`."""
+    """Carry out the plan; see `match_budget`."""
     request, described = plan.request, plan.run.summary.run
     # Where an LM picks, its calls are on the bill, too.
     of_pilot, spec = 2, None
@@ -330,14 +332,14 @@ def run_match(plan: MatchPlan) -> Evaluation:
 
 
 def match_note(baseline: Evaluation, name: str) -> str:
-    """A sentence on how the number of samples was chosen to match the run of this name."""
+    """Return a sentence on how the number of samples was matched to the run of this name."""
     settings: Any = baseline.summary.run.settings
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 
 def _checked_lm(matched: Evaluation, program: Program, lm: object) -> LMFields:
-    """The identity of the baseline's LM. The run must have used it, since tokens of different LMs
-    cannot be compared.
+    """Return the identity of the baseline's LM. Raises UserError if the run did not use it: tokens
+    of different LMs cannot be compared.
     """
     used = lms_of(program, lm or dspy.settings.lm)["*"]
     described = matched.summary.run
@@ -376,8 +378,8 @@ def _arm(
 
 
 def _measured(spent: Match, pilot: Evaluation) -> Match:
-    """The match if a sample costs what it cost in the pilot. Raises UserError where the pilot has
-    no counts.
+    """Return the match for the cost of a sample in the pilot. Raises UserError if the pilot's calls
+    have no counts.
     """
     tokens, questions = tokens_per_question(pilot.rows)
     if tokens is None:
@@ -398,8 +400,8 @@ def _measured(spent: Match, pilot: Evaluation) -> Match:
 
 
 def _agent(request: MatchRequest, metric: Metric) -> Agent:
-    """One agent by how often it is asked: self-consistency, or a pick where answers cannot be voted
-    on.
+    """Return the agent for a number of samples: self-consistency, or a pick if answers cannot be
+    voted on.
     """
     kind, single = request.questions[0].kind, request.single
     if kind not in PICKED:
@@ -416,7 +418,7 @@ def _agent(request: MatchRequest, metric: Metric) -> Agent:
 
 
 def _same_program(run: Evaluation, request: MatchRequest) -> Program:
-    """The program of a run. Raises UserError where it is not what it was."""
+    """Return the program of a run. Raises UserError if it has changed since."""
     try:
         program = program_of_run(run, Seating(request))
     except LookupError as problem:
@@ -443,8 +445,8 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
 
 
 def _spent_by(run: Evaluation) -> Match:
-    """The match with what the run spent per question, before the cost of a sample is known. Raises
-    UserError where the spending is not known.
+    """Return the match with the run's spending per question, before the cost of a sample is known.
+    Raises UserError if the spending is unknown.
     """
     tokens, rows = tokens_per_question(run.rows)
     if tokens is None:

@@ -95,9 +95,7 @@ class Match:
 
 
 def run_or_match(run: Evaluation | str | Path) -> Evaluation:
-    """Open a run as `earlier` does; the folder with a baseline and its pilot stands for the
-    baseline.
-    """
+    """Open a run as `earlier` does; the folder of a baseline with its pilot opens the baseline."""
     if isinstance(run, str | Path) and not (Path(run).expanduser() / MANIFEST).exists():
         # One LM has its samples in the folder itself, several have a folder each.
         home = Path(run).expanduser()
@@ -108,7 +106,7 @@ def run_or_match(run: Evaluation | str | Path) -> Evaluation:
 def with_matches(
     names: Sequence[str], runs: Sequence[Evaluation]
 ) -> tuple[list[str], list[Evaluation]]:
-    """The runs, followed by the baselines in their folders that are not yet among them."""
+    """Return the runs, then the baselines in their folders that are not among them."""
     folders, titles, new = {run.folder.resolve() for run in runs}, list[str](), list[Evaluation]()
     for name, run in zip(names, runs, strict=True):
         match = _best_of((run.folder / MATCH).glob("**/*-samples"))
@@ -123,7 +121,7 @@ def with_matches(
 
 
 def _best_of(places: Iterable[Path]) -> Evaluation | None:
-    """The finished baseline in these folders that is most often right."""
+    """Return the finished baseline in these folders that is most often right."""
     baselines = []
     for place in sorted(places):
         # A baseline that is not finished, or damaged, is no reason not to compare the runs.

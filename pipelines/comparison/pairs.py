@@ -1,4 +1,4 @@
-"""One run against another: scores, difference, test, prices, and reasons against a verdict."""
+"""One run compared with another: scores, difference, test, prices, and why there is no verdict."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ class Pair:
         """The interval that decides; it reaches 0 where the corrected test shows nothing."""
         deciding = self.clustered or self
         low, high = deciding.low, deciding.high
-        # Test and interval are not one computation: an interval beside 0 under "undecided" would
-        # claim what the test does not show.
+        # Test and interval are computed differently: if the test shows nothing, the interval must
+        # not exclude 0.
         if self.p_adjusted >= SURE:
             low, high = min(low, 0.0), max(high, 0.0)
         return Interval(low, high)
@@ -164,10 +164,10 @@ class Pair:
         if self.clustered is None and self.right_or_wrong:
             discordant = (len(self.only_a) + len(self.only_b)) / self.n
             fewest = {EXACT: FEWEST_EXACT}.get(self.test, FEWEST)
-            # No discordant pair seen does not mean that there are none: one is assumed.
+            # At least one is assumed, since seeing no discordant pair does not mean there are none.
             return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
         low, high = self.interval
-        # Clusters that all differ by the same have an interval without width.
+        # If all clusters differ by the same, their interval has no width.
         if low == high:
             low, high = self.low, self.high
         if low == high:
@@ -176,7 +176,7 @@ class Pair:
 
     @property
     def largest(self) -> float:
-        """The largest difference that there is."""
+        """The largest possible difference."""
         if self.is_rate:
             return 1.0
         return math.inf
@@ -200,12 +200,12 @@ class Pair:
 
     @property
     def sure(self) -> str:
-        """The interval, the test and what it says, for those who want to know."""
+        """The interval, the test and what it shows."""
         return say("sure", self)
 
     @property
     def price(self) -> str:
-        """What a takes beside b."""
+        """What a costs compared with b."""
         return say("price", self)
 
     @property
@@ -232,7 +232,7 @@ class Pair:
             "f1": self.f1 and self.f1._asdict(),
             "clustered": self.clustered and self.clustered._asdict(),
         }
-        # The interval that decides: that of the scores alone may contradict the corrected test.
+        # The deciding interval, since that of the scores may contradict the corrected test.
         if self.clustered is None:
             fields |= self.interval._asdict()
         if self.other_metric:

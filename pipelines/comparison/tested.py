@@ -1,5 +1,5 @@
-"""The summary of each question that a comparison keeps, and the tests of pairs of runs, corrected
-for the number of pairs.
+"""What a comparison keeps of each question, and the tests of pairs of runs, corrected for the
+number of pairs.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ FREE = object()
 
 
 class VotedAnswer(NamedTuple):
-    """A vote: an answer's text (FREE where answers cannot be equal), and whether it is right."""
+    """A vote: an answer (FREE if answers cannot be equal), and whether it is right."""
 
     answer: Hashable
     right: bool
 
 
 class QuestionAnswers(NamedTuple):
-    """The answers of a run to a question, summed over repeats. Whole rows of 100,000 questions
-    would not fit into memory. `asked` is the hash of the question's text, options and gold answer.
-    `unread` answers were cut off or could not be read, and `unread_total` is the sum of their
-    scores.
+    """Sums over the answers of a run to one question. Whole rows of 100,000 questions would not fit
+    into memory.
+
+    `asked` is a hash of the question's text, options and gold answer. `unread` answers were cut off
+    or could not be read; `unread_total` is the sum of their scores.
     """
 
     repeats: int
@@ -74,7 +75,7 @@ class QuestionAnswers(NamedTuple):
         return (self.total - self.unread_total + self.unread * score) / self.repeats
 
     def with_repeat(self, other: QuestionAnswers) -> QuestionAnswers:
-        """Add another repeat of the question."""
+        """The sums with another repeat of the question added."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         return self._replace(
             usage=total([self.usage, other.usage]),
@@ -111,7 +112,7 @@ class RunAnswers:
 
     @cached_property
     def f1(self) -> Scores:
-        """The F1 of each question; not a number where it is not of spans."""
+        """The F1 of each question; NaN for questions that are not spans."""
         return np.array(self.values("f1"), dtype=float)
 
     @cached_property
@@ -124,12 +125,12 @@ class RunAnswers:
 
     @cached_property
     def takes(self) -> Usage:
-        """As `usage`, with answers from records and caches at their price."""
+        """As `usage`, without records and caches."""
         return total(self.values("takes"))
 
     @cached_property
     def seconds(self) -> float | None:
-        """The mean time per answer; None where one is not known."""
+        """The mean seconds per answer; None if one is unknown."""
         seconds = self.values("seconds")
         if None in seconds:
             return None
@@ -137,15 +138,15 @@ class RunAnswers:
 
     @property
     def can_be_votes(self) -> bool:
-        """Whether answers can be equal, which answers in one's own words never are."""
+        """Whether answers can be equal; open answers never are."""
         return all(votes[0].answer is not FREE for votes in self.values("votes"))
 
 
 def answered_in(
     run: Evaluation, field: str | None = None, *, votes: bool = False
 ) -> dict[str, QuestionAnswers]:
-    """Read a run's rows and sum them up by question. `field` of `meta` names the cluster of a
-    question. Answers are kept only if `votes` are needed.
+    """Id → the sums over a question's rows. `field` of `meta` is the question's cluster. The
+    answers themselves are only kept for `votes`.
     """
     least = Scale.of(run.summary.run.metric).least
     questions: dict[str, QuestionAnswers] = {}
@@ -163,12 +164,13 @@ def asked_in(run: Evaluation) -> dict[str, int]:
 
 
 def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
+    """The sums of one row."""
     score, failed = score_in(row, least), row.error is not None
     cut_off, unreadable = is_cut_off(row), is_unreadable(row)
     unread = unreadable or cut_off
     usage, takes = Usage.of(row.usage), taken(row)
     if takes == usage:
-        takes = usage  # 100,000 questions have to fit into memory
+        takes = usage  # one object instead of two, to save memory
     return QuestionAnswers(
         repeats=1,
         total=score,
@@ -188,9 +190,7 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
 
 
 def _vote(row: ResultRow, score: float) -> VotedAnswer:
-    """The vote of an answer: spans that differ only in articles, punctuation and case are the same
-    vote.
-    """
+    """The vote of a row; spans that differ only in articles, punctuation and case are the same."""
     answer: Hashable = row.answer
     if row.kind == "open":
         answer = FREE
@@ -206,10 +206,11 @@ MCNEMAR = ((MIDP, mcnemar_midp), (EXACT, mcnemar_exact))
 
 @dataclass(frozen=True)
 class Test:
-    """The test of two runs: McNemar's where each question is right or wrong in both, the paired
-    t-test for other scores and for means over repeats, or with `clusters` the cluster-robust test.
-    `field` is the field of `meta` that defines the clusters. `margin` is the difference that does
-    not matter, and `others` the number of runs that are held against the reference.
+    """The test of two runs: McNemar's if each question is right or wrong in both, the paired t-test
+    for other scores and for means over repeats, and with `clusters` the cluster-robust test.
+
+    `field` of `meta` defines the clusters. `margin` is the difference that does not matter, and
+    `others` the number of runs that are compared with the reference.
     """
 
     __test__ = False  # not one of pytest's
@@ -235,7 +236,7 @@ class Test:
                 return mcnemar(int((a > b).sum()), int((b > a).sum()))
             if len(a) == 1:
                 return 1.0
-            # With each question as a cluster of its own, this is Student's test of the differences.
+            # With every question a cluster of its own, that is Student's test of the differences.
             clusters = range(len(a))
         return clustered_mean((a - b).tolist(), clusters).p
 
@@ -282,19 +283,19 @@ class Test:
         return self._difference(a, b, confidence).low
 
     def _difference(self, a: Scores, b: Scores, confidence: float = CONFIDENCE) -> Difference:
-        """The difference with the interval that fits the test: Tango's for answers that are right
-        or wrong, else Student's with one win and one loss of weight ½ added.
+        """The difference with its interval: Tango's for answers that are right or wrong, else
+        Student's with one win and one loss of weight ½ added.
         """
         interval, unit = gain_part, 1.0
         if self.right_or_wrong(a, b):
             interval = paired_difference
         if not self.is_rate:
-            # Scores of no known limits: the largest difference seen is the weight of a win.
+            # Scores may have no limits, so the largest difference seen is the weight of a win.
             unit = float(abs(a - b).max())
         return Difference(*interval(b.tolist(), a.tolist(), unit, confidence))
 
     def _f1(self, a: Scores, b: Scores) -> Difference | None:
-        """The difference on the questions about spans."""
+        """The difference in F1 on span questions; None if there are none."""
         both = ~np.isnan(a + b)
         if not both.any():
             return None
@@ -302,8 +303,8 @@ class Test:
 
 
 def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[float]:
-    """Correct p values by Holm's method; those in the places that are left out become 1."""
-    # A pair that cannot be compared is no test, and must not cost the others their power.
+    """The p values corrected by Holm's method; those at the indices `left_out` become 1."""
+    # They belong to pairs that cannot be compared, and must not weaken the tests of the others.
     adjusted = np.ones(len(p_values))
     tests = np.setdiff1d(np.arange(len(p_values)), left_out)
     adjusted[tests] = holm(np.array(p_values)[tests].tolist())
@@ -313,7 +314,7 @@ def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[f
 
 def _ratios(a: RunAnswers, b: RunAnswers) -> dict[str, float | None]:
     """The usage per answer of a divided by that of b."""
-    # Per answer, since a run with more repeats takes more but is not dearer.
+    # Per answer, since more repeats do not make a program dearer.
     repeats = b.repeats / a.repeats
     ratios = {
         "call_ratio": _ratio(a.takes.calls, b.takes.calls, repeats),
@@ -321,7 +322,7 @@ def _ratios(a: RunAnswers, b: RunAnswers) -> dict[str, float | None]:
         "cost_ratio": _ratio(a.takes.cost_usd, b.takes.cost_usd, repeats),
         "seconds_ratio": None,
     }
-    # An answer from the cache takes no time at all, which says nothing about the LM.
+    # Not with cached answers, whose time says nothing about the LM.
     if not a.usage.cached_calls and not b.usage.cached_calls:
         ratios["seconds_ratio"] = _ratio(a.seconds, b.seconds)
     return ratios

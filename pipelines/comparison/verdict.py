@@ -1,5 +1,5 @@
-"""The verdict of a comparison: one rule decides which program to take; every sentence and plot uses
-it.
+"""The verdict of a comparison: the one rule for which program to take, which all sentences and
+plots use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .words import say
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
 AGAINST = {A: BEATS, UNDECIDED: UNDECIDED, B: WORSE}
-"""The outcome of a program against the one that it is held against, by that of their pair."""
+"""Outcome of a pair → the outcome of its first program against its second."""
 
 NAMES = {"cost_usd": "US dollars", "tokens": "tokens", "calls": "calls"}
 
@@ -26,11 +26,11 @@ FAIL_IF = {
     "undecided": (UNDECIDED, NOT_COMPARABLE),
     "not-better": (WORSE, UNDECIDED, NOT_COMPARABLE),
 }
-"""For `--fail-if`: the outcomes of a verdict that fail a build, by rule."""
+"""Rule of `--fail-if` → the outcomes of a verdict that fail a build."""
 
 
 def check_fail_if(rule: str | None) -> None:
-    """Raise UserError for a rule that `--fail-if` does not know."""
+    """Raise UserError for a rule that `--fail-if` does not have."""
     if rule is not None:
         checked_among("verdict for --fail-if", rule, FAIL_IF)
 
@@ -50,8 +50,8 @@ class QuestionPrices(NamedTuple):
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
-    """Price runs in dollars if all usable runs have them, else in tokens, else in calls. Answers
-    from a record or cache count at their original price.
+    """The prices of runs: in dollars if they are known for all usable runs, else in tokens, else in
+    calls; without caches and records.
     """
 
     def price(run: Compared, unit: str) -> float | None:
@@ -70,7 +70,7 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
     for run in runs:
         known = price(run, unit)
         if known is None:
-            known = math.inf  # An unknown price stands behind all that are known.
+            known = math.inf  # so that it sorts behind all known prices
         each[run.name] = known
     return QuestionPrices(NAMES[unit], each)
 
@@ -94,10 +94,12 @@ class Rivals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cheapest program that nothing is shown to beat, `run`; at equal prices (within 1%) the
-    one most often right. `unbeaten` are all such programs by their price, `leader` the one most
-    often right. `front` has it and each cheaper program that is shown to beat all still cheaper
-    ones.
+    """The program to take, `run`: the cheapest that nothing is shown to beat; of equally cheap ones
+    (within 1%), the one most often right.
+
+    `unbeaten` are all programs that nothing is shown to beat, by price, and `leader` the one of
+    them most often right. `front` has it and each cheaper program that is shown to beat all still
+    cheaper ones.
     """
 
     run: str
@@ -193,7 +195,7 @@ class Verdict:
     @property
     def not_tried_k_times(self) -> bool:
         """Whether the fair opponent is missing."""
-        # The last kind of rival is one prompt asked k times; without rivals nobody asks for one.
+        # That is the last kind of rival; a verdict without rivals needs none.
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:

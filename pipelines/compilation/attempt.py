@@ -51,16 +51,16 @@ from .record import CANDIDATES, PROPOSALS, Lines, Proposals, logged, prompts_pag
 
 BEFORE, AFTER = "before", "after"
 FEWEST_ROUTED = 8
-"""With fewer questions of its own, a strategy of a network is compiled on those of all."""
+"""A strategy of a network with fewer questions than this of its own is compiled on all of them."""
 
 
 @dataclass
 class Compiling:
-    """Where a running compilation stands: handed to `progress`.
+    """The state of a running compilation, which `progress` gets.
 
-    `phase` is `before`, `optimize` or `after`; `evaluation` is the state of the evaluation in the
-    first and the last; `best` is the best selection score so far (0 to 1), `given` that of the
-    program as it was given. `part` is what is compiled or trained of a strategy network.
+    `phase` is `before`, `optimize` or `after`; in the first and the last, `evaluation` is the state
+    of the evaluation. `best` is the best selection score so far (0 to 1), `given` that of the given
+    program. `part` is the part of a strategy network that is being compiled or trained.
     """
 
     phase: str
@@ -74,7 +74,7 @@ class Compiling:
 
 
 def compiling_line(state: Compiling) -> ProgressLine:
-    """Phase, what is done, scores so far, calls and cost."""
+    """The progress of a compilation: phase, what is done, scores so far, calls and cost."""
     if state.evaluation is not None:
         return evaluation_line(f"held out, {state.phase}", state.evaluation)
     parts = [f"{state.candidates:,} candidates, {state.scorings:,} answers scored"]
@@ -85,10 +85,11 @@ def compiling_line(state: Compiling) -> ProgressLine:
 
 @dataclass
 class Attempt:
-    """One attempt at a compilation, from the comparison before to the one after.
+    """One attempt at a compilation: an evaluation on held-out questions, the optimizer, and another
+    evaluation.
 
-    `under_way` is the open run; its `about` is what `compile.json` says of it, but for the result.
-    `compile_part` compiles what a strategy network chooses among.
+    `under_way` is the open run; its `about` is the content of `compile.json` without the result.
+    `compile_part` compiles a program among which a strategy network chooses.
     """
 
     plan: CompilationPlan
@@ -107,12 +108,12 @@ class Attempt:
         self.about, self.usage = self.under_way.about, Usage()
         self._lock = threading.Lock()
         self._accounts: list[Account] = []
-        self._share: Account | None = None  # what the search may take
-        self._line: Account | None = None  # what leaves enough for the comparison after
+        self._share: Account | None = None  # what the search may spend
+        self._line: Account | None = None  # the same, but with enough left for the evaluation after
 
     def run(self) -> None:
-        """All three phases; what ends them early is left in `stopped` or `problem`."""
-        # The plan's own program stays as it is: optimizers change what they are given.
+        """Run all three phases; what ends them early is left in `stopped` or `problem`."""
+        # A copy, since optimizers change the program that they are given.
         program = _open_copy(self.plan.program)
         with (
             closing(Lines(self.folder / CANDIDATES)) as self._lines,
@@ -132,10 +133,10 @@ class Attempt:
                     f"This ended the compilation in {self.folder}; the best so far is kept."
                 )
                 self.problem = problem
-            # The next attempt scores them: an unfinished row would stand beside the finished one.
+            # The next attempt will score the rest, and must not find unfinished rows.
             if self.problem is not None:
                 return
-            # Candidates that were never scored on all questions are not compared, but kept.
+            # Keep the candidates that were not scored on all questions, and so not compared.
             for candidate in self.candidates:
                 if candidate.scores and not self.candidates.complete(candidate):
                     self._note(candidate, False)
@@ -157,7 +158,7 @@ class Attempt:
             self.stopped = self.before.summary.stopped
             return
         if total is not None and self._share is not None and self._line is not None:
-            # An earlier attempt may have paid for its comparison after: that is not this share's.
+            # Without what an earlier attempt paid for its evaluation after, which is no search.
             spent_after = sum_of(totals(folder) for folder in (self.folder / AFTER).glob("*/"))
             self._share.spent = self._line.spent = total.spent.without(spent_after)
             if self.before is not None:
@@ -169,9 +170,9 @@ class Attempt:
             self._learn_together(program, proposals, self.plan.learning)
         if self.problem is not None:
             return
-        # Chosen on selection questions alone: the held-out ones are to judge it.
+        # Chosen on the selection questions alone, since the held-out ones will judge it.
         best = self.candidates.best()
-        # Where the given program is the best, there is nothing to ask again.
+        # If the given program is the best, its evaluation is both.
         if self.before is None or best.name == self.candidates.first:
             self.after = self.before
             return
@@ -181,17 +182,16 @@ class Attempt:
             self.short = self.short or self.after.summary.ending == Ending.STOPPED
 
     def _pay_from(self, own: Account | None) -> None:
-        """The calls from here on are paid from an account of their own, if any, and from that of
-        all.
-        """
+        """Charge the calls from here on to this account, if any, and to that of the whole run."""
         self._accounts = [each for each in (own, self.books.account) if each is not None]
 
     def _evaluate(
         self, program: Program, phase: str, account: Account | None, candidate: str = ""
     ) -> Evaluation | None:
-        """An evaluation on held-out questions, as a run under this one; None without any.
+        """The evaluation of a program on the held-out questions, as a run below this one; None
+        without held-out questions.
 
-        Of what came out each candidate has a folder: with a larger budget another one may win.
+        Each `candidate` has its own folder, since with a larger budget another one may win.
         """
         if not self.plan.validation:
             return None
@@ -229,8 +229,8 @@ class Attempt:
         self._pay_from(self._share)
 
     def _keep_reserve(self) -> None:
-        """Leave the search only what the comparison after it does not need, once a candidate is
-        ahead: without one there is nothing to compare.
+        """Once a candidate is ahead of the given program, reserve what the evaluation after the
+        search needs; without one, there will be none.
         """
         ahead = self.candidates.best().name != self.candidates.first
         if ahead and self._share is not None and self._line is not None:
@@ -238,8 +238,8 @@ class Attempt:
 
     @contextmanager
     def _within(self) -> Iterator[None]:
-        """What every call of this run is made in, in whatever thread."""
-        # Not before the reserve is touched: the best of many candidates takes a while to find.
+        """The block in which every call of this run is made, in any thread."""
+        # Only once the reserve is reached, since the best of many candidates takes a while to find.
         if self._line is not None and self._line.is_spent:
             self._keep_reserve()
         with self.books.used(tuple(self._accounts)), metered() as usage:
@@ -250,13 +250,14 @@ class Attempt:
                     self.usage.add(usage)
 
     def _learn_together(self, program: Program, proposals: Proposals, learning: Trainable) -> None:
-        """Compile the prompts of each strategy and train the policy on what they answer, and again
-        as long as that is better on the selection questions.
+        """Compile the prompts of each strategy and train the policy on their answers, in rounds, as
+        long as that is better on the selection questions.
         """
         self._optimize(program, proposals, _nothing)
         if self.stopped is not None or self.problem is not None:
             return
-        # A strategy's questions follow from its prompts, and its prompts from these questions.
+        # In rounds, since a strategy's prompts depend on the questions that it is given, and these
+        # on its prompts.
         for number in range(1, MOST_ROUNDS + 1):
             best = self.candidates.best()
             try:
@@ -271,10 +272,9 @@ class Attempt:
                 return
 
     def _taught(self, program: Program, learning: Trainable, number: int) -> Program | None:
-        """A copy with compiled prompts and a policy that was trained on them; None where the budget
-        ended that.
-
-        From the second round on, a strategy learns from the questions that it is given.
+        """A copy with compiled prompts and a policy that was trained with them; None if the budget
+        ended that. From the second round on, a strategy learns from the questions that the policy
+        gives it.
         """
         taught: Any = learning.fresh(program)
         home, learn, shown = self.folder / f"round-{number}", self.plan.learn, set[str]()
@@ -291,7 +291,7 @@ class Attempt:
                 if len(own) < FEWEST_ROUTED:
                     own = learn
                 folder = re.sub(r"[^\w.-]+", "-", f"{place:02}-{name}")
-                # With the seed of the round before, the optimizer would draw the same again.
+                # Another seed, since with that of the last round the optimizer would draw the same.
                 request = replace(
                     part.request,
                     program=member,
@@ -306,15 +306,15 @@ class Attempt:
                     self.stopped = made.stopped
                 elif made.stopped is not None:
                     self._ended_by(BudgetSpent(made.stopped))
-                # A strategy that is half compiled would be held against others that are whole.
+                # A strategy that is only half compiled could not be compared with the others.
                 if self.stopped is not None:
                     return None
                 pairs = zip(member.predictors(), compiled.predictors(), strict=True)
                 for predictor, better in pairs:
                     predictor.signature, predictor.demos = better.signature, better.demos
                     shown |= {str(demo.get("question")) for demo in better.demos}
-            # A strategy knows the questions of its demonstrations by heart: the policy would learn
-            # to prefer it for that.
+            # Without the questions in demonstrations, which a strategy answers by heart: the policy
+            # would learn to prefer it for that.
             show(f"round {number}, policy", state)
             learning.teach(
                 taught,
@@ -331,20 +331,20 @@ class Attempt:
     def _optimize(
         self, program: Program, proposals: Proposals, search: Callable[[Bench], list[Student]]
     ) -> None:
-        """Score the program, and what a search makes of it."""
+        """Score the program, and the candidates that a search makes of it."""
         self._pay_for_search()
         control = CallControl(self._within)
         student = Student(program.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
-        # A metric speaks of agents, DSPy of predictors.
+        # For the metric, which names agents where DSPy names predictors.
         named = student.named_predictors()
         names = {name: seats.get(id(predictor), name) for name, predictor in named}
 
-        # With all that a metric may look at, which no LM is shown.
+        # The whole questions for the metric, of which an LM is not shown everything.
         questions = {question.id: question for question in self.plan.train}
 
         def grade(gold: Question, *answer: object) -> Graded:
-            # a metric that gives no score ends the compilation
+            # A metric that gives no score ends the compilation.
             with control.working(), asking(seat=METRIC):
                 try:
                     return self.plan.metric.grade_now(questions[gold.id], *answer)
@@ -366,7 +366,7 @@ class Attempt:
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
-        # Whatever the optimizer may ask has to be metered, the teacher's LMs, too.
+        # All LMs that the optimizer may ask, to be metered; those of the teacher, too.
         lms = [self.plan.task_lm, self.plan.prompt_lm]
         for taught in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
             if taught:
@@ -377,14 +377,14 @@ class Attempt:
             disable_history=True,
             trace=None,
             callbacks=[],
-            max_errors=10**9,  # Student makes wrong answers of failures, and counts them itself
+            max_errors=10**9,  # `Student` turns failures into wrong answers, and counts them itself
             warn_on_type_mismatch=False,
         )
         try:
             with logged(self.folder), settings, metering(lms, program.foreign):
-                # The given program is a candidate like the others, and wins where none is better.
+                # The given program is a candidate, too, and wins if none is better.
                 score(student)
-                # An optimizer scores on samples as it goes: these have all selection questions.
+                # On all selection questions, since an optimizer itself scores on samples.
                 for candidate in search(bench):
                     score(candidate)
         except Halted:
@@ -393,14 +393,15 @@ class Attempt:
             control.halt(problem)
         except Exception:
             if control.problem is None:
-                raise  # else it is what a library made of being halted
+                raise  # else a library raised it because the search was halted
         if control.problem is not None:
             self._ended_by(control.problem)
 
     def _ended_by(self, problem: BaseException) -> None:
+        """Note what ended the search."""
         if isinstance(problem, BudgetSpent):
             self.stopped, self.short = str(problem), True
-        # One that has never answered is rather a wrong name or address: an error, no pause.
+        # If no call was ever answered, the address is more likely wrong than the endpoint down.
         elif isinstance(problem, EndpointDown) and self.books.paid.calls:
             self.stopped = paused(problem)
         else:
@@ -414,7 +415,7 @@ class Attempt:
             return TeamTeacher(self.plan.program.deepcopy(), self.plan.teacher, control)
         teacher = Student(self.plan.teacher.deepcopy(), control)
         teacher.sampled = True
-        # DSPy adds labelled questions to one without demonstrations of its own
+        # DSPy adds labelled questions to a teacher that is not compiled.
         teacher._compiled = any(predictor.demos for predictor in teacher.predictors())
         return teacher
 
@@ -423,7 +424,7 @@ class Attempt:
         self._show()
 
     def _note(self, candidate: PromptCandidate, complete: bool) -> None:
-        """Keep a candidate with its scores in the folder."""
+        """Write a candidate with its scores into the folder."""
         selected = self.candidates.selected(candidate) if complete else candidate
         self._lines.add(candidate_row(selected, complete))
         rows = self._lines.rows.values()
@@ -436,7 +437,7 @@ class Attempt:
         first = candidates[candidates.first]
         scores = list[float]()
         for candidate in candidates:
-            # A score on some of the questions may be high by chance.
+            # Not those with scores on some questions only, which may be high by chance.
             if candidate.scores and candidates.complete(candidate):
                 scores.append(candidates.selected(candidate).score)
         given = candidates.selected(first).score if first.scores else None
@@ -444,9 +445,7 @@ class Attempt:
         self.progress(Compiling("optimize", tried, candidates.scorings, best, given, self.usage))
 
     def finish(self, show: Callable[[Compilation], None] | None = None) -> Program:
-        """Save the best program and all there is to say of it, and log the end; the program is
-        returned.
-        """
+        """Write the result and the program that won, and end the run; returns that program."""
         candidates, about = self.candidates, self.about
         best, first = candidates.best(), candidates[candidates.first]
         compiled, kept = _open_copy(best.program), best.name == first.name
@@ -455,7 +454,7 @@ class Attempt:
             self.stopped = "interrupted"
         elif self.problem is not None:
             self.stopped = said_by(self.problem)
-        # The given program is no attempt at a better one.
+        # Without the given program, which is no attempt at a better one.
         tried = sum(bool(each.scores) for each in candidates if each.name != first.name)
         answered = 0
         if self.before is not None:
@@ -507,7 +506,7 @@ class Attempt:
             mlflow_run_id=self.under_way.tracking.run_id,
         )
         prompts = prompts_of(program)
-        # What an LM proposed may hold halves of surrogate pairs, which UTF-8 cannot write.
+        # An LM may have proposed lone surrogates, which UTF-8 cannot encode.
         page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
@@ -522,13 +521,13 @@ class Attempt:
         return program
 
     def _ending_budget(self) -> str | None:
-        """The budget that ended it: the user's, or that of a run around this one."""
+        """The budget that ended it, the user's or that of a run around it; None if none did."""
         if not self.short:
             return None
         return str(self.plan.request.budget or books_around().accounts[0].budget)
 
     def _failed(self) -> str:
-        """A sentence if too many of the given program's held-out questions failed."""
+        """A sentence if too many of the given program's held-out questions failed; else empty."""
         if self.before is None:
             return ""
         counts = self.before.summary.counts
@@ -548,14 +547,12 @@ class Attempt:
 
 
 def _nothing(bench: Bench) -> list[Student]:
-    """The search that only scores what it is given."""
+    """A search without candidates of its own: only the given program is scored."""
     return []
 
 
 def _open_copy(program: Program) -> Program:
-    """A copy without compiled parts, whose predictors DSPy would hide and leave out of its
-    states.
-    """
+    """A copy in which no part counts as compiled: DSPy hides the predictors of such parts."""
     copied: Program = program.deepcopy()
     for _, part in copied.named_sub_modules(dspy.Module):
         part._compiled = False

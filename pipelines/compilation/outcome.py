@@ -1,4 +1,4 @@
-"""How a compilation went: what `compile.json` says, and whether there is a gain, in a sentence."""
+"""`Compilation`: the result in `compile.json`, and the sentence whether there is a gain."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ..plots.evaluation import score_plot
 from .card import COMPILE, PROGRAM
 
 GIVEN, COMPILED = "given", "compiled"
-"""The programs of which one is handed over; COMPILED is also the folder of that program where
-there is no gain to hand it over for.
+"""The two programs, of which one is the result; COMPILED is also the folder of the compiled one if
+the given one is the result.
 """
 
 

@@ -1,4 +1,4 @@
-"""The confirmation: the winner and the reference on questions that the race has not used."""
+"""The confirmation: asks the winner and the reference questions that the race has not used."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FEWEST_ANSWERS = 20
 def confirm(
     plan: ContestPlan, entrants: Sequence[Entrant], folder: Path
 ) -> tuple[Comparison | None, str | None, bool]:
-    """Ask these programs the unseen questions, and compare them; the first is the reference.
+    """Ask these programs, of which the first is the reference, the unseen questions.
 
     Returns the comparison (None if too few questions were answered), the reason of an early stop,
-    if any, and whether the contest has to be continued: an endpoint fails, or too many questions
+    if any, and whether the contest has to go on later, because an endpoint or too many questions
     failed.
     """
     lanes: list[Lane] = []
@@ -43,7 +43,7 @@ def confirm(
     except EndpointDown as problem:
         stopped, pauses = paused(problem), True
     finally:
-        # Also after an error: the answers so far stay, and are not asked for again.
+        # Also after an error, so that the answers so far are kept.
         runs = [lane.close(stopped) for lane in lanes]
     for lane in lanes:
         failed = lane.failed(plan.unseen)
@@ -51,7 +51,7 @@ def confirm(
             name, asked = lane.entrant.name, counted(len(lane.answers), "unseen question")
             why = f"{failed} of {asked} of {name} failed"
             return None, f"{why}; the same command asks them again", True
-    # A budget may have ended it with some answers of one program alone.
+    # A budget may have stopped it when only some programs had answered a question.
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
         return None, stopped, pauses
@@ -59,7 +59,7 @@ def confirm(
 
 
 def confirmation_words(comparison: Comparison, winner: str) -> str:
-    """Describe what the confirmation showed about the winner; empty where it is the reference."""
+    """What the confirmation showed about the winner, as a clause; empty if it is the reference."""
     first = comparison.runs[0]
     second = next(run for run in comparison.runs if run.name == winner)
     pair = next((each for each in comparison.against if each.a == winner), None)

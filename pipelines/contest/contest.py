@@ -1,4 +1,4 @@
-"""Runs a contest: the race, the confirmation, and the program that is handed over."""
+"""`contest`: runs a race, improves and confirms its winner as planned, and saves it."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from .screen import contest_line
 from .standing import RaceVerdict, free_places, places, race_verdict
 
 NAMED = "WINNER.txt"
-"""The file in a winner's folder that names a program which no file can hold."""
+"""The file in the winner's folder that names a program which cannot be saved."""
 
 FOLDER = RunFolder(
     "contest",
     CONTEST,
     {
-        "seed": "its seed differs",  # which draws the order of the data, too
+        "seed": "its seed differs",  # before the data, whose order it draws
         "data_fingerprint": "its data differs",
         "margin": "its margin differs",
         "metric": "its metric differs",
         "early_stop": "its rule of early stops differs",
         "repeats": "its number of repeats differs",
         "permute": "its order of the options differs",
-        # Last: seed and data draw the examples that a program is shown.
+        # Last, since a program's examples follow from seed and data.
         "field": "its programs or LMs differ",
     },
     {RESULTS: "an evaluation", "compile.json": "a compilation", "study.json": "a study"},
@@ -88,21 +88,21 @@ continues.
 acontest = awaitable(contest, _ASYNC)
 
 LOOKS, PLANS = "last_looks", "plans"
-"""Keys in `contest.json`: the question counts at which all attempts took their last test, and the
-numbers of questions that were planned for each budget.
+"""Keys in `contest.json`: the numbers of questions at which attempts took their last test, and
+those that were planned for each budget.
 """
 
 
 def _noted(folder: Path) -> tuple[list[int], dict[str, int]]:
-    """The last tests and the plans of earlier attempts."""
+    """The last tests and the planned numbers of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
     return list(looks), dict(plans)
 
 
 def finished_contest(plan: ContestPlan) -> Contest | None:
-    """The contest in the plan's folder, if it is finished and the plan asks for nothing more: it is
-    shown as it is stored. Raises UserError where the folder holds something else.
+    """The contest that is stored in the plan's folder, if nothing is left to do; else None. Raises
+    UserError if the folder holds something else.
     """
     if plan.out is None:
         return None
@@ -110,12 +110,12 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
     result = written.get(RESULT)
     if not isinstance(result, dict) or not result.get("finished"):
         return None
-    # A confirmation that is asked for now, or a larger budget, leaves something to do.
+    # Further steps or a larger budget leave something to do.
     if result.get("steps", plan.steps) != plan.steps or not only_shows(result, plan.budget):
         return None
     winner = None
     for entrant in plan.field:
-        # The fair opponent of the plan lacks the number of samples that the race settled.
+        # Not the plan's fair opponent, which lacks the number of samples that the race settled.
         if entrant.name == result["winner"] and not entrant.fair:
             winner = ready(entrant)
     contest = Contest(plan.out, result, winner=winner, again=partial(_again, plan, plan.out))
@@ -124,8 +124,8 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
 
 
 def _register_later(contest: Contest, name: str | None) -> None:
-    """Register the winner of a finished contest under a name that it has not been given yet. Raises
-    UserError for a winner that no folder holds.
+    """Register the winner of a finished contest under this name, unless it has it already. Raises
+    UserError for a winner that could not be saved.
     """
     if name is None or name == contest.result.get("registered"):
         return
@@ -140,12 +140,15 @@ def _register_later(contest: Contest, name: str | None) -> None:
 
 
 def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
+    """Go on with a contest in its folder, perhaps with another budget."""
     request = replace(plan.request, out=folder)
     return carry_out_contest(plan_contest(replace(request, budget=budget or plan.request.budget)))
 
 
 def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
-    """Do what was planned. `show` gets the result before it is sent to the tracking store."""
+    """Carry out a plan; returns the result. `show` is called with it before it is sent to the
+    tracking store.
+    """
     request, about = plan.request, plan.about()
     stored = finished_contest(plan)
     if stored is not None:
@@ -185,7 +188,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
                 race.run()
         except UserError:
             raise
-        except BaseException as ending:  # keep the finished answers before raising
+        except BaseException as ending:  # raised below, once the result so far is written
             problem = ending
         contest = _ended(plan, race, run)
         run.end(to_show(show, contest, well=problem is None))
@@ -196,10 +199,12 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
 
 
 def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
+    """What is called after every answer: the display, and the user's own function."""
+
     def report(race: Race) -> None:
         tell(race)
         if request.on_question is not None:
-            with ends_alone():  # it runs in the loop that all calls share
+            with ends_alone():  # since it runs in the event loop that all calls share
                 request.on_question(race)
 
     return report
@@ -243,7 +248,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                     verdict = _chosen(verdict, comparison, entrants[chosen])
                 winner = entrants[chosen]
             confirmation = confirmation_words(comparison, winner.name)
-            # The field of an improved contest has its verdict from the unseen questions already.
+            # If the field was improved, the unseen questions have given the verdict already.
             if improved is None and comparison.against[0].outcome == B:
                 verdict = replace(
                     verdict,
@@ -257,8 +262,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
     if len(looks) > 1:
-        # A last test spends what is left of the 5% error rate, and cannot be undone: a contest that
-        # goes on after it with more questions has a higher error rate.
+        # A last test uses up the 5% error rate. A contest that goes on with more questions after it
+        # has another last test, and so a higher error rate.
         verdict = replace(
             verdict,
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
@@ -302,7 +307,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
-    if not finished:  # nothing is to be taken yet
+    if not finished:  # no program is to be taken yet
         result["winner"] = None
     noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
     write_json(run.folder / CONTEST, {**run.about, **noted})
@@ -311,10 +316,10 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
 
 
 def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> RaceVerdict:
-    """The verdict on another program than the race's winner, which unseen questions chose."""
+    """The verdict if unseen questions chose another program than the race's winner."""
     why = f"on unseen questions {chosen.name} is the cheapest that nothing is shown to beat"
     beats = any(pair.a == chosen.name and pair.outcome == A for pair in comparison.against)
-    # Only the race has the opponent that a team has to beat.
+    # A team also has to beat the fair opponent, which is only in the race.
     better = beats and (verdict.outcome == "better" or not chosen.team)
     return replace(
         verdict,
@@ -327,14 +332,15 @@ def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> Ra
 
 
 def _standings(race: Race) -> list[Place]:
+    """The standings of all programs, free entrants included."""
     if not race.lanes:
         return []
     asked = places(race)
     reference = next(lane for lane in race.lanes.values() if lane.entrant.reference)
     rows: dict[str, Mapping[str, ResultRow]] = {}
     metric = race.plan.metric
-    # Of the user's own metrics only checks of tasks are asked again: another may be an LM's, which
-    # would have to be paid.
+    # Free entrants need their answers scored: by our metrics and by checks of tasks, but not by a
+    # user's own, which may ask an LM that would have to be paid.
     if race.watch is not None and (metric.default or isinstance(metric, Check)):
         for name, run in race.runs.items():
             read = read_rows(run.folder / RESULTS)
@@ -362,11 +368,11 @@ def ready(entrant: Entrant) -> Any:
 
 
 def save_winner(winner: Entrant, folder: Path, asked: Sequence[Question]) -> bool:
-    """Save the winner with its LM and the kinds of what it was asked, for `fm.load_program`, `ask`
-    and `serve`; returns whether it could be saved. A command, and code that no file can hold, is
-    only named there.
+    """Save the winner, with its LM and the kinds of questions that it was asked, for
+    `fm.load_program`, `ask` and `serve`. If that is not possible, as for a command or a user's own
+    code, the folder only names it. Returns whether it could be saved.
     """
-    # Written beside and renamed, so that a folder of that name is whole.
+    # Written under another name and renamed, so that the folder is always whole.
     scratch = folder.with_name(f".{folder.name}")
     shutil.rmtree(scratch, ignore_errors=True)
     try:

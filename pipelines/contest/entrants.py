@@ -31,11 +31,11 @@ PANEL, TALK, MIXED = "panel of three", "two who talk", "mixed panel"
 FAIR, PAPERS = "fair", "papers"
 DEMOS = 4
 FEWEST_FOR_DEMOS = 60
-"""Some questions are set aside as examples when there are at least this many."""
+"""With at least this many questions, some are set aside as examples."""
 
 MOST = 8
 FIRST_SAMPLES = 3
-"""How often the one prompt is asked before prices are known."""
+"""How often the fair opponent is assumed to be asked, before prices are known."""
 
 _PAPERS: dict[str, tuple[str, dict[str, str]]] = {
     "causal": ("causal:R2E1", {}),
@@ -47,9 +47,9 @@ _PAPERS: dict[str, tuple[str, dict[str, str]]] = {
 class Entrant:
     """A program of the field.
 
-    `lm` is the LM of agents without one of their own. The others are measured against the
-    `reference`. The `fair` opponent is one prompt, called `prompt`, that is asked several times. A
-    `team` makes several calls per question, so it has to beat the fair opponent.
+    `lm` is the LM of agents without one of their own. All others are compared with the `reference`.
+    The `fair` opponent is one prompt, named `prompt`, that is asked several times. A `team` makes
+    several calls per question, so it has to beat the fair opponent.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Entrant:
     """Whether the user added it to the field, so that a selection never leaves it out."""
 
     spec: str | None = None
-    """What the user named it by on the command line; None for others."""
+    """How the user named it on the command line; None for others."""
 
     @property
     def single(self) -> bool:
@@ -74,8 +74,8 @@ class Entrant:
 
     @property
     def folder(self) -> str:
-        """The name of its run's folder, which no other name has."""
-        # Names are the user's: none may lead out of the contest's folder.
+        """The name of its run's folder, different for different names."""
+        # The name may be a user's, so it must not lead out of the contest's folder.
         plain = re.sub(r"[^\w.=]+", "-", self.name.replace(", ", "_")).strip("-.").lower()[:80]
         if self.name == plain.replace("-", " ").replace("_", ", "):
             return plain
@@ -84,7 +84,7 @@ class Entrant:
 
     @property
     def kept(self) -> bool:
-        """Whether the verdict needs this program: it leaves the race only when it is beaten."""
+        """Whether the verdict needs this program, so that it is asked until the end."""
         return self.reference or self.fair
 
 
@@ -96,8 +96,8 @@ def entrants_by_name(entrants: Iterable[Entrant]) -> dict[str, Entrant]:
 def fair_opponent(
     asked: Entrant, samples: int, kind: str = "choice", visible: Check | None = None
 ) -> Entrant:
-    """The prompt of an entrant, asked `samples` times: its most frequent answer, or a pick where
-    answers cannot be voted on.
+    """The prompt of an entrant, asked `samples` times: the answer is the most frequent one, or one
+    that is picked if answers cannot be voted on.
     """
     times = "once"
     if samples > 1:
@@ -118,8 +118,8 @@ def lm_alone(lm: object, name: str = ONE) -> Entrant:
 def default_field(
     lms: Sequence[object], demos: Sequence[Question], seed: int, judge: object = None
 ) -> list[Entrant]:
-    """The six programs of one LM. For several LMs: each one alone, a mixed panel, and two that
-    talk. `judge` is the LM that decides between these two, if it is not the LM or the dearest.
+    """The default programs: six of one LM; for several LMs, each one alone, a mixed panel, and two
+    that talk. `judge` is the LM that decides between these two; None takes the LM, or the dearest.
     """
     if len(lms) > 1:
         return _mixed_field(lms, judge)
@@ -128,7 +128,7 @@ def default_field(
     if demos:
         shown = labelled_demos(SingleAgent("simple"), demos, DEMOS, seed=seed)
         field.append(Entrant(EXAMPLES, shown, lm))
-    # Two of its members are also programs of the field; the calls of both are made only once.
+    # Two members are also programs of the field: their calls are shared, and paid once.
     panel = Ensemble(["simple", "cot", "self_ask"])
     lms_of_talk = {"judge": judge} if judge is not None else None
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=lms_of_talk)
@@ -141,14 +141,15 @@ def default_field(
 
 
 def _mixed_field(lms: Sequence[object], judge: object) -> list[Entrant]:
+    """The default programs of several LMs."""
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct(list(map(lm_title, lms)))
     alone = [lm_alone(lm, f"{ONE}, {name}") for name, lm in zip(names, lms, strict=True)]
     members: list[str | Program] = [SingleAgent("cot", lm=lm) for lm in lms]
     if len(lms) == 2:
-        # They make a panel of three, with the first again: by another strategy, since the same
-        # agent would only vote twice.
+        # A third member for the panel: the first LM with another strategy, since with the same one
+        # it would only vote twice.
         members.append(SingleAgent("simple", lm=lms[0]))
     seats = {"intuitive": lms[0], "reasoner": lms[1], "judge": judge or max(lms, key=_price)}
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=seats)
@@ -161,18 +162,18 @@ def _mixed_field(lms: Sequence[object], judge: object) -> list[Entrant]:
 
 
 def _price(lm: object) -> float:
-    """What a token of prompt and one of reply cost; 0 where it is not known."""
+    """The price of one prompt token and one completion token together; 0 if it is unknown."""
     prices = billed_as(lm).prices
     return prices.prompt + prices.completion if prices else 0.0
 
 
 def lm_name(lm: object) -> str:
-    """The name of an LM, which may be given by it alone."""
+    """The name of an LM, which may be given as an LM or as its name."""
     return str(getattr(lm, "model", lm))
 
 
 def lm_title(lm: object) -> str:
-    """The short name of an LM."""
+    """The name of an LM without its provider."""
     return lm_name(lm).rpartition("/")[2]
 
 
@@ -184,11 +185,11 @@ def own_programs(
     roles: object = None,
     named: Mapping[str, object] | None = None,
 ) -> list[Entrant]:
-    """Make entrants of a user's programs or specs, which come in a list or by name.
+    """The entrants for a user's programs or specs, which are given as a list or by name.
 
     `pass_env` names the environment variables with keys that `cmd:` programs may read; `roles` are
-    the user's own for programs by name; `named` are LMs of agents, and of names of models that
-    metered programs send.
+    the user's own roles, for programs by name; `named` are LMs by the names of agents, or by the
+    models that metered programs ask for.
     """
     given = {"pass_env": list(pass_env), "own_roles": roles, "named": named or {}}
     if isinstance(programs, Mapping):
@@ -201,9 +202,10 @@ def own_programs(
 def _own(
     source: Any, lm: Any, make_lm: MakeLM, given: Mapping[str, Any], name: str | None = None
 ) -> Entrant:
+    """The entrant for one of a user's programs; `given` has what `own_programs` was given."""
     if isinstance(source, str | Path):
         spec = str(source)
-        # Only a command reads keys from the environment, and it has no roles.
+        # A command reads keys from the environment but has no roles; others have roles only.
         sets = {"own_roles": given["own_roles"]}
         if spec.startswith(COMMAND):
             sets = {"pass_env": given["pass_env"]}
@@ -211,7 +213,7 @@ def _own(
             name = name or spec
         else:
             name = name or Path(source).name
-        # A saved folder has its roles in it, and takes none from outside.
+        # A saved program has its own roles.
         if Path(source).expanduser().is_dir() or not any(sets.values()):
             sets = {}
         program = program_of(source, sets or None, make_lm=make_lm)
@@ -233,10 +235,10 @@ def field_of(
     only: Iterable[str] = (),
     without: Iterable[str] = (),
 ) -> list[Entrant]:
-    """The field without the programs that the user leaves out, the reference first.
+    """The field of a contest, the reference first: of the entrants, those that the user does not
+    leave out, and always the reference and the fair opponent.
 
-    The reference and the fair opponent always stay. Raises UserError for a name that no program
-    has, and for more than eight programs.
+    Raises UserError for a name that no program has, and for more than eight programs.
     """
     if isinstance(baseline, Entrant):
         entrants = [baseline, *entrants]
@@ -267,7 +269,7 @@ def field_of(
 
 
 def paper_programs(lm: object, make_lm: MakeLM) -> list[Entrant]:
-    """A causal and a supervised team, whose workers look things up in Wikipedia."""
+    """A causal team, and a supervised one whose workers look things up in Wikipedia."""
     entrants = []
     for name, (spec, sets) in _PAPERS.items():
         entrants.append(Entrant(name, program_of(spec, sets, make_lm=make_lm), lm, team=True))
@@ -275,14 +277,13 @@ def paper_programs(lm: object, make_lm: MakeLM) -> list[Entrant]:
 
 
 def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
-    """The entrant with this name, or the only one whose name contains it. Raises UserError if there
-    is none.
+    """The entrant with this name, else the first whose name begins with it, else the only one whose
+    name contains it. Raises UserError if there is none.
     """
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
     exact = [entrant for entrant in entrants if entrant.name.casefold() == name.casefold()]
     alike = [entrant for entrant in entrants if wanted in entrant.name.casefold().replace("-", " ")]
     first = [entrant for entrant in alike if entrant.name.casefold().startswith(wanted)]
-    # A beginning may fit several, of which the first is meant; a middle that does is ambiguous.
     for matches in (exact, first, alike):
         if len(matches) == 1 or (matches and matches is not alike):
             return matches[0]

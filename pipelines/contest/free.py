@@ -1,4 +1,4 @@
-"""Free entrants: what other programs would have answered, computed from recorded answers."""
+"""Free entrants: programs whose answers follow from recorded answers of others, without a call."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Rows = Mapping[str, ResultRow]
 
 
 class Free(NamedTuple):
-    """A free entrant: its score by question (1 right, 0 wrong), and what it would have cost; of a
-    shorter dialogue, its rounds.
+    """A free entrant: its score (1 right, 0 wrong) and what it would have cost, by question; and
+    the `rounds` of a shorter dialogue.
     """
 
     name: str
@@ -49,14 +49,14 @@ def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list
 async def any_right(
     entrant: Entrant, rows: Rows, check: Metric, questions: Sequence[Question]
 ) -> Free:
-    """How often any of several samples is right, which no pick among them can exceed."""
+    """The free entrant that is right whenever any sample is: no pick among them can be better."""
     free = Free(f"any of {entrant.program.samples} right (a ceiling)", {}, {})
     others = []
     for question in questions:
         if (row := rows.get(question.id)) is None:
             continue
         for turn in row.transcript:
-            # Round 1 has the samples; a later one is the pick. The answer taken has its score.
+            # Round 1 has the samples, a later one the pick, whose answer has been scored already.
             if turn.round == 1 and turn.answer not in (row.answer, None):
                 others.append((question, str(turn.answer)))
     for id, row in rows.items():
@@ -67,7 +67,7 @@ async def any_right(
 
 
 def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
-    """Fewer rounds, and a vote instead of the judge."""
+    """The dialogue with fewer rounds, and with a vote instead of its judge."""
     for rounds in range(1, program.max_rounds + 1):
         if rounds == program.max_rounds and program.judge is None:  # the program itself
             continue
@@ -79,7 +79,7 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
                 outcome = replay(row, max_rounds=rounds, tie_break="majority")
             except UserError:  # a row of another program
                 return
-            # An estimate: every turn is taken to cost as much as another.
+            # An estimate, as if all turns cost the same.
             turns = row.transcript[: outcome.usage["calls"]]
             _add(free, id, row, outcome.answer, len(turns) / max(1, len(row.transcript)))
         yield free
@@ -88,7 +88,7 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
 def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Free]:
     """The fair opponent's prompt, asked fewer times."""
     samples = program.samples or 1
-    # A vote of one is one sample, which is the prompt itself: it is in the field.
+    # Not once: that is the prompt itself, which is in the field already.
     for fewer in sorted({3, samples // 2} - {0, 1}):
         if fewer >= samples:
             continue
@@ -101,7 +101,7 @@ def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Fr
 
 
 def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> Iterator[Free]:
-    """Two cheap programs answer, and the team is asked only where their answers differ."""
+    """Each team, asked only if the answers of two cheap programs differ."""
     cheap, teams = list[Rows](), dict[str, Rows]()
     for entrant in entrants:
         recorded = rows.get(entrant.name) or {}
@@ -127,13 +127,14 @@ def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> 
 
 
 def _agree(one: ResultRow, other: ResultRow) -> bool:
+    """Whether two rows have the same answer."""
     if one.answer is None or other.answer is None:
         return False
     return answer_key(one.answer, one.kind) == answer_key(other.answer, other.kind)
 
 
 def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
-    """Score another answer to a recorded question, at a share of the recorded cost."""
+    """Add the score of another answer to a recorded question, at a share of the recorded cost."""
     right = answer is not None and score(answer, row.gold or "", row.kind, row.choices).correct
     free.scores[name] = float(right)
     bill: dict[str, Any] = {}

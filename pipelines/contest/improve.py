@@ -1,5 +1,5 @@
-"""Between race and confirmation: compiles the two cheapest remaining programs and tunes teams by
-replay, on the questions of the race.
+"""Improves programs between race and confirmation, on the questions of the race: compiles the two
+cheapest that are left, and tunes teams by replaying their dialogues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ SURVIVORS = 2
 
 
 class Improved(NamedTuple):
-    """The result of improving: the new programs, the program each was made from, and the bill."""
+    """The result of improving: the new programs, new name → name of the program it was made from,
+    the bill (None if unknown), and why it stopped early.
+    """
 
     entrants: list[Entrant]
     made_of: dict[str, str]
@@ -40,12 +42,11 @@ class Improved(NamedTuple):
 
 
 def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improved:
-    """Compile the two cheapest survivors, and tune the rounds and the tie-break of a team.
-
-    At most `share` of the budget is spent. Only the race's questions are used for learning.
+    """Compile the two cheapest survivors, and tune the rounds and the tie-break of a team, for at
+    most `share` of the budget.
     """
     survivors = cheapest_survivors(race)
-    # The unseen questions judge what comes out: nothing may learn from them.
+    # Not the unseen questions, which will judge the new programs.
     used = plan.race[: race.seen]
     entrants: list[Entrant] = []
     made_of: dict[str, str] = {}
@@ -84,7 +85,7 @@ def _made(
 ) -> list[Entrant | str]:
     """The programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
-    # Time is the contest's own: its clock goes on in the books around the compilation.
+    # Without a limit on time, which the books of the contest around the compilation keep.
     budget: Budget | None = replace(plan.budget or Budget(), seconds=None).part(share)
     if budget == Budget():
         budget = None
@@ -113,13 +114,13 @@ def _made(
 
 
 def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
-    """The team with other rounds, or with a vote instead of its judge, if replay was right more
-    often.
+    """The team with other rounds, or with a vote instead of its judge, if the replay of its
+    dialogues is right more often; empty if it is not.
     """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
     rows = {row.id: row for row in read if not row.repeat}
-    # The best of several settings on the questions that chose it looks better than it is: whether
-    # it is, the unseen questions say.
+    # The best of several settings looks better than it is on the questions that chose it; the
+    # unseen questions will show how good it is.
     own = sum(bool(row.correct) for row in rows.values())
     best = max(
         talks_of(entrant, program, rows),
@@ -132,9 +133,7 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
 
 
 def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:
-    """Describe the result of improving: the gain on unseen questions, the bill, and when it pays
-    off.
-    """
+    """About improving, a sentence: the gain on unseen questions, the bill, and when it pays off."""
     prices = {run.name: run for run in comparison.runs}
     gains = []
     for name, of in improved.made_of.items():

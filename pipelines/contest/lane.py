@@ -1,4 +1,4 @@
-"""A lane: the evaluation of one program of a contest, which answers a few questions at a time."""
+"""A lane: the evaluation of one program in a contest, which asks it a few questions at a time."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ from .entrants import Entrant
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer as a contest keeps it: its score (0 to 1), its price, and its error.
+    """What a contest keeps of an answer: its score (0 to 1), its cost without caches, its error,
+    and whether it was unreadable or cut off.
 
-    Over repeats: the mean score and the total price of the `answered` ones, and an error if none
-    was.
+    For several repeats: the mean score and the total cost of those that were `answered`, and an
+    error only if none was.
     """
 
     score: float
@@ -46,7 +47,8 @@ class Answer:
 
     @classmethod
     def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
-        # The bounds of the watch hold for scores between 0 and 1 alone.
+        """The answer in a row."""
+        # From 0 to 1, since the tests of the race are only valid for such scores.
         scale = plan.metric.scale
         score, share = evidence_in(row, scale.least), 0.0
         if score is not None:
@@ -68,10 +70,10 @@ class Answer:
 
 @dataclass
 class Lane:
-    """An open evaluation folder of one program, and the answers in it.
+    """The open evaluation of one program, with the answers so far.
 
-    Each lane has context variables of its own: its ledger and records are its program's alone,
-    within the books of the contest around it.
+    It runs in its own `context`, so that its ledger and records get the calls of this program alone
+    (the books of the contest around it get all).
     """
 
     entrant: Entrant
@@ -79,14 +81,14 @@ class Lane:
     context: Context
     answers: dict[str, Answer] = field(default_factory=dict)
     repeats: dict[str, dict[int, Answer]] = field(default_factory=dict)
-    """The answers of the repeats so far, by question."""
+    """Question → number of the repeat → answer."""
 
     out: str | None = None
-    """Why it left the race; None while it is in."""
+    """Why its program has left the race; None while it is in."""
 
     @classmethod
     def opened(cls, entrant: Entrant, plan: EvaluationPlan) -> Lane:
-        """Lock the folder for this process, and read the answers of earlier attempts."""
+        """A lane whose folder is locked for this process, with the answers of earlier attempts."""
         lane = cls(entrant, plan, copy_context())
         lane.context.run(lane._open)
         return lane
@@ -113,7 +115,7 @@ class Lane:
                 self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
             self._asking.enter_context(self.sheet.asking())
         except BaseException:
-            # The folder last, as its lock keeps others out while the rest ends.
+            # The folder last: its lock keeps other processes out until then.
             self._asking.close()
             self._folder.close()
             raise
@@ -121,28 +123,30 @@ class Lane:
     async def answer(self, question: Question) -> None:
         """Answer one question. Raises BudgetSpent or EndpointDown, in which case no row is kept."""
         for repeat in range(self.plan.request.times):
-            # Some repeats may be there from an earlier attempt.
+            # An earlier attempt may have answered some repeats.
             if repeat not in self.repeats.get(question.id, {}):
                 self._take(await self.sheet.answer(Ask(question, repeat)))
 
     def _take(self, row: ResultRow) -> None:
-        """Remember a row; a question is answered once it has all its repeats."""
+        """Count a row. A question is answered once all its repeats are."""
         repeats = self.repeats.setdefault(row.id, {})
         repeats[row.repeat] = Answer.of(row, self.plan)
         if len(repeats) == self.plan.request.times:
             self.answers[row.id] = Answer.over(list(repeats.values()))
 
     def forget_doubts(self) -> None:
-        """Forget the questions that failed last, if it is not known whether they or their endpoint
-        are at fault: they stay unfinished.
+        """Forget the answers to questions that failed last, if their endpoint may be at fault: they
+        have no row either (`answering.Doubts`).
         """
         for row, _ in self.sheet.doubts.held:
             self.answers.pop(row.id, None)
             self.repeats.get(row.id, {}).pop(row.repeat, None)
 
     def close(self, why: str | None = None, *, left: bool = False) -> Evaluation:
-        """Write the summary of the run, and release the folder; `left` says that it left the
-        contest, which is no stop.
+        """Write the summary of the run, and release the folder; returns the evaluation.
+
+        `why` says why not all questions were asked; `left` that this is because the program has
+        left the contest, so that the run does not go on later.
         """
         return self.context.run(self._close, why, left)
 
@@ -151,7 +155,7 @@ class Lane:
         try:
             with self._asking:
                 self.sheet.stopped, self.sheet.left = why, left
-                # A run that a stop ended goes on later, and its doubts with it.
+                # A run that was stopped goes on later, and asks the doubtful questions again.
                 if why is None or left:
                     with suppress(EndpointDown):
                         self.sheet.doubts.end()
@@ -163,16 +167,16 @@ class Lane:
 
     @property
     def each(self) -> Iterator[Answer]:
-        """Every answer so far, each repeat for itself."""
+        """Every answer so far, of each repeat separately."""
         for repeats in self.repeats.values():
             yield from repeats.values()
 
     def to(self, questions: Sequence[Question]) -> list[Answer]:
-        """Its answers to these questions, as far as it has them."""
+        """Its answers to these questions, failed ones included, as far as they were asked."""
         return [self.answers[each.id] for each in questions if each.id in self.answers]
 
     def given_to(self, questions: Sequence[Question]) -> dict[str, Answer]:
-        """The same without those that failed, by the question's id."""
+        """Its answers to these questions by the question's id, without failed ones."""
         given = {}
         for question in questions:
             answer = self.answers.get(question.id)
@@ -181,16 +185,16 @@ class Lane:
         return given
 
     def failed(self, questions: Sequence[Question]) -> int:
-        """How many of these questions failed; they are neither right nor wrong."""
+        """How many of these questions failed, which makes them neither right nor wrong."""
         return len(self.to(questions)) - len(self.given_to(questions))
 
     def unread(self, questions: Sequence[Question]) -> int:
-        """How many of the answers to these questions could not be read; they count as wrong."""
+        """How many answers to these questions could not be read, and so count as wrong."""
         return sum(answer.unread for answer in self.to(questions))
 
     @property
     def bill(self) -> Usage:
-        """The cost of its answers, with every call at its price; failed questions have none."""
+        """The cost of its answers without caches; failed questions are left out."""
         return total(answer.takes for answer in self._given)
 
     @property
@@ -198,13 +202,17 @@ class Lane:
         return [answer for answer in self.answers.values() if answer.error is None]
 
     def per_question(self, unit: str) -> float | None:
-        """The cost of one answer in dollars, tokens or calls; None where it is not known."""
+        """The mean cost of an answer in this unit (`cost_usd`, `tokens` or `calls`); None if it is
+        unknown.
+        """
         return self._mean_cost(self._given, unit)
 
     def price(self, unit: str, questions: Sequence[Question]) -> float:
-        """The same over the first questions alone, so that it is the same in every attempt; 0 where
-        it is not known. A program that answers without a call through the meter is never the
-        cheapest: its price is not known.
+        """The mean cost of an answer to these questions, by which programs are ordered; 0 if it is
+        unknown.
+
+        Infinite for a metered program that answered without a call through its meter: its real cost
+        is not known, and it must not count as the cheapest.
         """
         given = list(self.given_to(questions).values())
         metered = isinstance(self.entrant.program, Metered)
@@ -216,11 +224,11 @@ class Lane:
         values = [getattr(answer.takes, unit) for answer in answers]
         if None in values or not answers:
             return None
-        # `takes` is the bill of all repeats.
+        # `takes` is the cost of all repeats.
         return float(sum(values)) / max(1, sum(answer.answered for answer in answers))
 
     def right(self, questions: Sequence[Question]) -> list[float]:
-        """Its scores on the answered questions among these; failed ones have none."""
+        """Its scores on these questions, without those that failed or were not asked."""
         return [answer.score for answer in self.given_to(questions).values()]
 
 
@@ -234,12 +242,13 @@ def ask_all(
     questions: Iterable[Question],
     report: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ask these programs the questions that they have not answered yet, concurrently.
+    """Ask these programs, concurrently, the questions that they have not answered yet; `report` is
+    called after every answer.
 
-    When a budget stops the asking, the questions in flight are finished first, and when an endpoint
-    does, the calls that were sent. Then raises BudgetSpent or EndpointDown.
+    Raises BudgetSpent once the questions in flight are finished, and EndpointDown once the calls
+    that were sent are.
     """
-    # Question by question, so that a stop leaves all programs with the same questions answered.
+    # Question by question, so that after a stop all programs have answered the same questions.
     waiting = []
     for question in questions:
         waiting += [(question, lane) for lane in lanes if question.id not in lane.answers]
@@ -248,7 +257,7 @@ def ask_all(
     async def work(todo: Iterable[tuple[Question, Lane]]) -> None:
         for question, lane in todo:
             try:
-                # A copy per answer, so that concurrent answers share no context variable.
+                # A copy of the context for each answer, since answers run concurrently.
                 await asyncio.create_task(lane.answer(question), context=lane.context.copy())
             except BudgetSpent as problem:
                 ending.append(problem)

@@ -1,7 +1,6 @@
-"""Prices in a contest: what a question costs, what is left to pay, and how many more questions the
-budget pays for.
+"""Prices in a contest: what a question costs, and how many more questions the budget pays for.
 
-This module sees only prices, never answers.
+The functions get prices only, never answers, so that no answer can decide how long a race is.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from ..base.account import Account
 from ..base.wording import rounded_money
 
 PILOT = 3
-"""The questions after which prices are known."""
+"""The number of questions after which prices count as known."""
 
 
 def amount(bill: Usage, unit: str) -> float:
-    """The amount of a bill in this unit: dollars, tokens or calls."""
+    """The amount of a bill in this unit (`cost_usd`, `tokens` or `calls`); 0 if it is unknown."""
     return float(getattr(bill, unit) or 0.0)
 
 
@@ -36,11 +35,12 @@ def affordable(
     """How many more questions the budget pays for; infinite without an account.
 
     Args:
+        account: the budget and what was spent of it.
         reserve: by unit, the amount to keep for the steps after the race.
-        prices: bills of the racing programs over `asked` questions each.
-        shared: by unit, the part of these bills that was really paid, since equal calls are
-            paid once.
-        spent: what counts as spent; None is what the account has spent.
+        prices: the bills of the racing programs, over `asked` questions each.
+        shared: by unit, the share of these bills that was really paid: calls that several programs
+            have in common are paid once.
+        spent: what counts as spent; None takes what the account has spent.
     """
     if account is None or not asked:
         return math.inf
@@ -52,19 +52,22 @@ def affordable(
             continue
         left = limit - amount(spent, unit) - reserve.get(unit, 0.0)
         each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
-        # What costs nothing in a unit is not limited by it.
+        # A unit in which a question costs nothing is no limit.
         if each > 0:
             most = min(most, left / each)
     return max(0.0, most)
 
 
 def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = False) -> str:
-    """What a task costs all programs together, and what those that are left cost, in words. Prices
-    of tasks differ by a factor of 100, so a mean alone would say little.
+    """A clause on what a task costs all programs together, and what the tasks that are left will
+    cost; empty for fewer bills than a pilot has. It has percentiles, because prices of tasks differ
+    by a factor of 100.
 
-    Args: bills: the bills of all programs, by task; empty words for fewer than the pilot. left: how
-        many tasks are not asked yet. again: whether the dearest program will be paid for twice, as
-        the fair opponent costs as much.
+    Args:
+        bills: for each task, the bills of all programs.
+        left: how many tasks are not asked yet.
+        again: whether the dearest program counts twice, for a fair opponent that is still to come
+            and will cost as much.
     """
     if len(bills) < PILOT:
         return ""
@@ -72,7 +75,6 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
     costs = []
     for each in bills:
         own = [amount(bill, unit) for bill in each]
-        # The fair opponent, which is still to come, costs as much as the dearest.
         costs.append(sum(own) + again * max(own))
     half, most = np.percentile(costs, [50, 90])
     rest = _worth(left * float(np.mean(costs)), unit)
@@ -81,6 +83,7 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
 
 
 def _worth(cost: float, unit: str) -> str:
+    """A cost with its unit, as text."""
     if unit == "cost_usd":
         return rounded_money(cost)
     return f"{cost:,.0f} {unit}"

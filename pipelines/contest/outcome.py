@@ -1,4 +1,4 @@
-"""The result of a contest, from this process or read from the folder of an earlier one."""
+"""`Contest`: the result of a contest, just made or read from a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans a contest: reads and checks all input, and estimates its cost and what it can show."""
+"""The plan of a contest: all input read and checked, its cost estimated, and no LM asked."""
 
 from __future__ import annotations
 
@@ -75,21 +75,21 @@ from .scores import Scores
 RUNS = Path("runs")
 FEWEST_QUESTIONS = 4
 CONFIRMED_FROM, CONFIRMED_SHARE, FEWEST_CONFIRMED = 300, 5, 60
-"""With at least this many questions, one in five (at least 60) is kept for the confirmation."""
+"""With at least 300 questions, one in five (at least 60) is kept for the confirmation."""
 
 JUDGE = "judge"
-"""The name that `--lm judge=NAME` gives the LM that judges the two who talk."""
+"""The agent whose LM `--lm judge=NAME` sets: it decides between the two who talk."""
 
 MANY, MARGIN, NARROW = 600, 0.05, 0.02
-"""The default margin is 5 points, or 2 points with at least this many questions."""
+"""The default margin is 5 points, or 2 points with at least 600 questions."""
 
 
 @dataclass
 class ContestPlan(PlanOfSteps):
-    """A contest that is checked; no LM has been called.
+    """A contest whose input is checked; no LM has been called.
 
     `race` are the questions of the race in the order in which they are asked, `demos` those that
-    were set aside as examples, and `unseen` those that are kept for the confirmation; `listed` are
+    are set aside as examples, and `unseen` those that are kept for the confirmation; `listed` are
     all of them in the order of their file.
     """
 
@@ -106,13 +106,13 @@ class ContestPlan(PlanOfSteps):
     source: str
     cluster: str | None = None
     guessed: str = ""
-    """Remarks about what the reader of the file guessed."""
+    """Remarks on what was guessed when the file was read."""
 
     visible: Check | None = None
     """The check that the fair opponent may use."""
 
     forecast: str = ""
-    """What earlier runs of the same questions say of a vote."""
+    """A sentence on how a vote would do, from earlier runs of the same questions."""
 
     @property
     def title(self) -> str:
@@ -120,29 +120,29 @@ class ContestPlan(PlanOfSteps):
 
     @cached_property
     def so_far(self) -> str:
-        """What a task cost in an earlier attempt; empty for other questions."""
+        """A clause on what a task cost in an earlier attempt; empty for other kinds."""
         bills: dict[str, list[Usage]] = defaultdict(list)
         if self.out is not None and self.race[0].kind == "task":
             for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
                 for row in read_rows(file):
                     bills[row.id].append(taken(row))
-        # Only tasks that all programs have answered: others would look too cheap.
+        # Only tasks that all programs have done: the others would look too cheap.
         asked_by = max(map(len, bills.values()), default=0)
         whole = [each for each in bills.values() if len(each) == asked_by]
         return task_prices(whole, len(self.race) - len(whole))
 
     @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:  # type: ignore[override]
-        """The evaluation of each program of the field, on the race's questions."""
+        """Name → the evaluation of each program of the field, on the race's questions."""
         raced = {question.id for question in self.race}
-        # In the order of their file, so that its other runs have the same fingerprint.
+        # In the order of their file, by which other runs on it have the same fingerprint.
         questions = [question for question in self.listed if question.id in raced]
         return {each.name: self.evaluation(each, questions) for each in self.field}
 
     def evaluation(
         self, entrant: Entrant, questions: Sequence[Question], out: Path | None = None
     ) -> EvaluationPlan:
-        """An ordinary evaluation of a program of the field, within the contest's books."""
+        """The plan to evaluate a program on these questions, with the contest's settings."""
         request = self.request
         settings, on_cluster = {"label": entrant.name, "command": "contest"}, dict[str, Any]()
         if self.cluster:
@@ -170,12 +170,12 @@ class ContestPlan(PlanOfSteps):
         )
 
     def scores(self, *, whole: bool = True) -> Scores:
-        """How its scores are written; `whole` says whether all so far are right or wrong."""
+        """How scores are written; `whole` says whether all so far are 0 or 1."""
         return Scores.of(self.metric.name, self.metric.scale, whole=whole)
 
     @property
     def engines(self) -> list[Any]:
-        """The engine names under which the LMs are billed."""
+        """What counts and prices the calls of all LMs (`billed_as`)."""
         return list(chain.from_iterable(plan.engines for plan in self.plans.values()))
 
     @property
@@ -188,7 +188,7 @@ class ContestPlan(PlanOfSteps):
 
     @property
     def steps(self) -> dict[str, object]:
-        """What follows the race."""
+        """What follows the race; a finished contest with other steps is gone on with."""
         return {"confirm": len(self.unseen), "improve": self.improve_share}
 
     @property
@@ -197,15 +197,15 @@ class ContestPlan(PlanOfSteps):
 
     @cached_property
     def cost(self) -> tuple[float, float] | None:
-        """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
+        """The lowest and highest cost in USD if no program leaves; None if a price is unknown."""
         cost = total_cost(plan.estimate.cost_usd for plan in self.plans.values())
         if cost is None or self.budget is None or self.budget.usd is None:
             return cost
         return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
 
     def lines(self) -> list[str]:
-        """The plan in two lines: what is asked, and what it may cost and can show. Tasks have a
-        line more, on where code runs.
+        """The plan in two lines, what is asked, and what it may cost and can show; and further ones
+        about LMs, an earlier attempt, and where the code of tasks runs.
         """
         questions = len(self.race) + len(self.demos) + len(self.unseen)
         parts = [f"{len(self.race):,} for the race"]
@@ -223,14 +223,14 @@ class ContestPlan(PlanOfSteps):
             expected = f"likely {counted(round(sum(calls)), 'call')}"
         if self.budget:
             expected += f", at most {self.budget}"
-        # In whole points, as it is a rule of thumb.
+        # Rounded to whole points, since it is a rule of thumb.
         scores, smallest = self.scores(), round(smallest_differences(len(self.race))[1], 2)
         shown = f"can show differences from about {scores.size(smallest)} {scores.unit} up"
         if smallest >= 1:
             shown = "so few questions can show no difference"
         programs = counted(len(self.field), "program")
         if any(each.fair for each in self.field):
-            # Where the dearest costs too little for three samples, that is one prompt again.
+            # The fair opponent may be missing, if the dearest program costs as little as a prompt.
             programs = f"up to {programs}"
         lines = [
             f"{programs} on {counted(questions, 'question')} from {self.source}{apart}, with {lms}",
@@ -238,7 +238,7 @@ class ContestPlan(PlanOfSteps):
             "(--margin)",
         ]
         for each in self.field:
-            # Who sits where matters where LMs differ in what they know and cost.
+            # Shown if the agents have different LMs.
             seats = lms_of(each.program, each.lm)
             if each.name == TALK and len(seats) > 1:
                 named = [f"{seat} {lm.name}" for seat, lm in seats.items()]
@@ -250,7 +250,7 @@ class ContestPlan(PlanOfSteps):
         return lines
 
     def details(self) -> list[str]:
-        """How a question is read, the programs, and what earlier runs forecast."""
+        """Further lines: an example of a question, the programs, and a forecast."""
         asked, programs = "one prompt", []
         if self.race[0].kind == "task":
             asked = self.field[0].name
@@ -265,7 +265,7 @@ class ContestPlan(PlanOfSteps):
         return lines
 
     def shared_lms(self) -> dict[str, LMFields] | None:
-        """The LMs of every agent, for replays; None where programs have different ones."""
+        """Agent → LM, for replays; None if the programs have different ones."""
         first, *others = (lms_of(each.program, each.lm) for each in self.field)
         if any(other != first for other in others):
             return None
@@ -296,7 +296,7 @@ class ContestPlan(PlanOfSteps):
         }
 
     def _manifest(self) -> dict[str, object]:
-        """The manifest of the contest as of a run: the reference's program and all questions."""
+        """A manifest like that of a run, with the reference as its program."""
         reference = self.field[0]
         settings = {
             "command": "contest",
@@ -328,7 +328,7 @@ class ContestPlan(PlanOfSteps):
         }
 
     def default_out(self) -> Path:
-        """A folder of its own for each contest."""
+        """The folder of a contest for which none was given, different for different contests."""
         about = self.about()
         identity = [about[name] for name in ("field", "data_fingerprint", "margin", "seed")]
         text = json.dumps([*identity, self.request.early_stop], sort_keys=True, default=str)
@@ -337,7 +337,7 @@ class ContestPlan(PlanOfSteps):
 
 
 def such_as(sample: Question) -> str:
-    """A question as it is read, in a line."""
+    """A line with a question, its options and its answer, as an example of how they were read."""
     gold, options = str(sample.answer), ""
     if sample.choices:
         gold = f"{gold} ({sample.choices[gold]})"
@@ -349,7 +349,7 @@ def such_as(sample: Question) -> str:
 
 
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
-    """Read and check all input. Raises UserError before any LM is called.
+    """Read and check all input; returns the plan. Raises UserError before any LM is called.
 
     With `stored`, a contest without a folder gets one under `runs/`.
     """
@@ -368,7 +368,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
     predictors = chain.from_iterable(entrant.program.predictors() for entrant in field)
-    if not any(predictor.demos for predictor in predictors):  # the user left that program out
+    if not any(predictor.demos for predictor in predictors):  # no program needs the examples
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
         raise UserError(
@@ -400,13 +400,13 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         plan.out = plan.default_out()
     if plan.out is not None:
         check_writable(plan.out)
-    # refuse a bad budget now, before any question is paid for
+    # Raises for a bad budget now, before any question is paid for.
     account_of(request.budget, plan.engines, *filter(None, [plan.out]))
     return plan
 
 
 def _visible(request: ContestRequest, metric: Metric) -> Check | None:
-    """The check that the user lets programs see."""
+    """The check that programs may use, if the user gives one."""
     if request.visible_check is None:
         return None
     if not isinstance(metric, Check):
@@ -415,8 +415,8 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
 
 
 def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[str, object]]:
-    """The LMs of the field; and, by name, the judge's, and those of models that the user's own
-    programs name.
+    """The LMs of the field; and name → LM, for the judge, for other agents, and for the models that
+    the user's own programs ask for.
     """
     lms: object = request.lm
     if isinstance(lms, Mapping):
@@ -437,8 +437,8 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
-    """The questions, their name, and remarks about what the reader guessed."""
-    # What a reader guesses it says to the log; the plan shows it, before anything is paid.
+    """The questions, the name of their source, and remarks on what was guessed."""
+    # Reading them logs what is guessed; it is caught here, so that the plan can show it.
     notes: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("folkmoot")
     handler.emit = lambda record: notes.append(record.getMessage())  # type: ignore[method-assign]
@@ -465,8 +465,8 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
 
 
 def _forecast(questions: Sequence[Question], lms: Sequence[object]) -> str:
-    """What earlier runs of the same questions on the same LMs say of a vote; empty where they are
-    too few.
+    """A sentence on how a vote would do, from earlier runs of the same questions on the same LMs;
+    empty if they are too few.
     """
     asked, names = data.fingerprint(questions), set(map(lm_name, lms))
     runs = []
@@ -478,7 +478,7 @@ def _forecast(questions: Sequence[Question], lms: Sequence[object]) -> str:
         if names.issuperset(lm.get("name") for lm in used.values()):
             runs.append(file.parent)
     try:
-        forecast = FUNCTIONS.find("forecast")  # its room is attached, and may be missing
+        forecast = FUNCTIONS.find("forecast")  # found by name, since an attached room may be absent
         if forecast is None:
             return ""
         words = forecast(runs, sizes=[5]).lines()[0]
@@ -494,7 +494,7 @@ def _split(
     order = list(questions)
     random.Random(request.seed).shuffle(order)
     shown = kept = 0
-    # A task has no answer that an example could show.
+    # Not for tasks, which have no answer that an example could show.
     if len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task":
         shown = DEMOS
     if request.confirm and len(order) >= CONFIRMED_FROM:
@@ -511,6 +511,7 @@ def _field(
     demos: list[Question],
     seating: Seating,
 ) -> list[Entrant]:
+    """The field that a request asks for. Raises UserError for programs that do not fit."""
     first, make = lms[0], seating.make
     models = without(named, [JUDGE])
     own = partial(
@@ -523,7 +524,7 @@ def _field(
     )
     acts = isinstance(metric, Check) and metric.answer_file is None
     if acts and request.field == FAIR:
-        # Programs that answer with a text would have to write diffs.
+        # Without the default programs, which answer with a text and would have to write diffs.
         entrants = [fair_opponent(lm_alone(first), FIRST_SAMPLES)]
         if request.baseline is None:
             raise UserError(
@@ -536,7 +537,7 @@ def _field(
         if request.field == PAPERS:
             entrants += paper_programs(first, make)
     else:
-        # Every field needs the fair opponent, and a reference where none is named.
+        # Every field needs the fair opponent, and a reference if none is named.
         standard = default_field(lms, [], request.seed)
         entrants = [*own(request.field), *[each for each in standard if each.fair]]
         if request.baseline is None:
@@ -563,7 +564,7 @@ def _field(
 
 
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
-    """The names in an option, apart at commas but for those of programs that have one."""
+    """The names in an option, split at commas, except for names of programs with a comma."""
     whole = {entrant.name.casefold() for entrant in entrants}
     names = list[str]()
     for option in options:
@@ -579,14 +580,16 @@ def _baseline(
     entrants: list[Entrant],
     own_programs: Callable[[Sequence[object]], list[Entrant]],
 ) -> str | Entrant | None:
-    """The reference: the name of a program of the field, or a program from outside it."""
+    """The reference that a request names: a name in the field, or another program; None if it names
+    none.
+    """
     if (baseline := request.baseline) is None:
         return None
     if isinstance(baseline, str):
         try:
             return entrant_named(baseline, entrants).name
         except UserError:
-            # A misspelt name is a mistake; a spec or a file is a program from outside the field.
+            # A spec or a file is a program from outside the field; anything else is misspelt.
             if ":" not in baseline and not Path(baseline).exists():
                 raise
     (own,) = own_programs([baseline])
@@ -594,6 +597,7 @@ def _baseline(
 
 
 def _check_scale(metric: Metric) -> None:
+    """Raise UserError for a metric whose scores have no known limits."""
     scale = metric.scale
     if not scale.rate and (scale.low is None or scale.high is None):
         raise UserError(

@@ -31,14 +31,15 @@ from .scores import Scores
 
 ROUND = 10
 FIRST = "first"
-"""The folder of prompts that are asked for their price alone."""
+"""The folder of prompts that are only asked to find the fair opponent (`_prompts_alone`)."""
 
 
 @dataclass
 class Race:
-    """The race: the lanes of its programs, and what is decided so far.
+    """The race: the lanes of its programs, and what is decided so far. `run` shows its course.
 
-    `tell` is called after every answer.
+    A place is the index of a program in the watch, whose names are in `order`. `tell` is called
+    after every answer, and `note` when there is something to write into the contest's file.
     """
 
     plan: ContestPlan
@@ -47,29 +48,32 @@ class Race:
     tell: Callable[[Race], None] = lambda _: None
     note: Callable[[Race], None] = lambda _: None
     planned_for: dict[str, int] = field(default_factory=dict)
-    """The numbers of questions that were planned, by budget; `note` stores a new one."""
+    """Budget → the number of questions that was planned for it, also in earlier attempts."""
 
     lanes: dict[str, Lane] = field(default_factory=dict)
     runs: dict[str, Evaluation] = field(default_factory=dict)
     watch: FieldWatch | None = None
     order: list[str] = field(default_factory=list)
-    """Names of the programs in the order of the watch."""
+    """The names of the programs in the watch, by place."""
 
     seen: int = 0
-    """The number of questions whose answers the watch has."""
+    """The number of questions whose answers the watch has got."""
 
     planned: int = 0
+    """The number of questions that the race is planned to have."""
+
     ended: str = ""
-    """What ended the race: `decided`, `questions`, `money`, `open`; empty while it runs."""
+    """What ended the race: `decided`, `questions`, `money`, or `open` if it has to go on later;
+    empty while it runs."""
 
     stopped: str | None = None
     """Why asking stopped against the user's will, in a sentence."""
 
     course: list[Step] = field(default_factory=list)
-    """The difference of every program to the reference, each time the watch has new answers."""
+    """The difference of every program to the reference, each time that the watch got answers."""
 
     latest: str = ""
-    """The last question on which programs differ, in a line."""
+    """A line on the last question on which the programs differ."""
 
     began: float = field(default_factory=time.monotonic)
 
@@ -79,7 +83,7 @@ class Race:
 
     @property
     def paid(self) -> Usage:
-        """What was paid so far, without calls in flight."""
+        """The usage of all calls that were paid so far, without those in flight."""
         if self.books.ledger is None:
             return Usage()
         return self.books.ledger.total
@@ -88,7 +92,7 @@ class Race:
     def scores(self) -> Scores:
         """How its scores are written."""
         if self.plan.metric.scale.rate is None:
-            # The metric does not say what its scores are: the answers so far do.
+            # The metric does not say whether it tells right from wrong, but its scores may.
             for own in chain.from_iterable(lane.each for lane in self.lanes.values()):
                 if own.score not in (0.0, 1.0):
                     return self.plan.scores(whole=False)
@@ -102,7 +106,9 @@ class Race:
 
     @property
     def asked(self) -> list[Lane]:
-        """The programs that get the next question, always with reference and fair opponent."""
+        """The lanes that get the next question: those that are racing, and always those of the
+        reference and the fair opponent, unless they cannot be compared.
+        """
         left_out = set[str]()
         if self.watch is not None:
             left_out = {self.order[place] for place in self.watch.withdrawn}
@@ -114,12 +120,12 @@ class Race:
 
     @property
     def watched(self) -> list[Lane]:
-        """The programs in the order of the watch."""
+        """The lanes of the programs in the watch, by place."""
         return [self.lanes[name] for name in self.order]
 
     @property
     def reference(self) -> int:
-        """The place of the reference in that order."""
+        """The place of the reference."""
         return next(place for place, lane in enumerate(self.watched) if lane.entrant.reference)
 
     @property
@@ -128,23 +134,23 @@ class Race:
         return [place for place, lane in enumerate(self.watched) if lane.entrant.kept]
 
     def cluster_of(self, question: Question) -> str | None:
-        """What the question belongs to, where the data set says so."""
+        """The group of related questions to which this one belongs, if the data set has groups."""
         cluster = question.meta.get(self.plan.cluster or "")
         return None if cluster is None else str(cluster)
 
     @property
     def answered(self) -> int:
-        """How many answers each of these programs has at least."""
+        """The number of answers that each of the `asked` programs has at least."""
         return min((len(lane.answers) for lane in self.asked), default=0)
 
     def _all_answered(self, question: Question) -> bool:
-        # Where all have left, nobody has answered.
+        """Whether all `asked` programs have answered a question; False if none is left."""
         return bool(self.asked) and all(question.id in lane.answers for lane in self.asked)
 
     @property
     def task_prices(self) -> str:
-        """What a task costs the programs that are asked, once the pilot is answered; empty for
-        other questions.
+        """A clause on what a task costs the `asked` programs, once the pilot is answered; empty for
+        other kinds of questions.
         """
         fair = any(lane.entrant.fair for lane in self.lanes.values())
         bills = []
@@ -158,7 +164,7 @@ class Race:
         """Ask until it is decided, the questions are used up, or the money is gone."""
         try:
             for entrant in self.plan.field:
-                if not entrant.fair:  # its prompt and its price are known after some questions
+                if not entrant.fair:  # `_settle_samples` opens it, once prices are known
                     self._open(entrant)
             self._pilot()
             self._ask(self.asked, self.questions[:FEWEST])
@@ -175,7 +181,7 @@ class Race:
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
-            # Where nothing was ever answered, it is rather a wrong address than an outage.
+            # If nothing was ever answered, the address is more likely wrong than the endpoint down.
             if not any(lane.sheet.state.done for lane in self.lanes.values()):
                 self._close_all()
                 raise
@@ -183,7 +189,7 @@ class Race:
         except BaseException as problem:
             if not isinstance(problem, UserError):
                 self.stopped = "interrupted"
-            # The first error is the one to report, whatever closing makes of it.
+            # Report the first error, even if closing fails after it.
             with suppress(Exception):
                 self._close_all()
             raise
@@ -197,7 +203,8 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _open(self, entrant: Entrant) -> Lane:
-        # A fair opponent whose samples the race has settled is not in the plan.
+        """Open the lane of a program."""
+        # The plan lacks the fair opponent, whose number of samples the race has settled.
         plan = self.plan.plans.get(entrant.name) or self.plan.evaluation(entrant, self.questions)
         lane = Lane.opened(entrant, plan.kept_in(self.folder / RUNS / entrant.folder))
         self.lanes[entrant.name] = lane
@@ -209,7 +216,7 @@ class Race:
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
             why, left = self.stopped, False
-            # A program that left before the end is no stop of its run.
+            # If the race was not stopped, a run that is incomplete has left it.
             if why is None and len(lane.answers) != len(self.questions):
                 why, left = f"left the contest: {lane.out or 'it was over'}", True
             self.runs[name] = lane.close(why, left=left)
@@ -218,25 +225,26 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _pilot(self) -> None:
-        """Ask every program a few questions, the reference first; raise UserError for the reference
-        and one of the user's own if it fails on all. Others leave the race then.
+        """Ask every program a few questions. If one fails on all of them, it leaves the race; but
+        for the reference and a user's own program, UserError is raised.
         """
         some = self.questions[:PILOT]
         lanes = self.asked
-        # The reference alone first: where it cannot answer, the others need not be paid for.
+        # The reference first: if it cannot answer, the others need not be paid for.
         for part in (lanes[:1], lanes[1:]):
             self._ask(part, some)
             for lane in part:
                 self._check_pilot(lane, some)
 
     def _check_pilot(self, lane: Lane, questions: Sequence[Question]) -> None:
+        """Check whether a program could answer any of these questions; see `_pilot`."""
         answers, entrant = lane.to(questions), lane.entrant
         name, leave_out = entrant.name, ""
-        # The verdict needs those that are kept, so --without does not take them.
+        # --without does not accept those that are kept.
         if not entrant.kept:
             leave_out = f"or leave it out (--without {name!r})"
         if all(answer.error for answer in answers):
-            # The user has to know what is wrong with a program of her own; another may just not
+            # The user has to know what is wrong with a program of her own; one of ours may just not
             # suit the questions or the LM.
             own = entrant.program.foreign or entrant.added
             if not (own or entrant.kept or entrant.reference):
@@ -257,18 +265,18 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _settle_samples(self) -> None:
-        """Ask the fair opponent as often as the dearest team's price allows, on the first questions
-        too.
+        """Enter the fair opponent: one prompt, asked as often as the price of the dearest team
+        allows. It answers the first questions, too.
 
-        The prompt is the one that was most often right so far, of equal ones the cheaper, and the
-        number of samples follows from the price of that prompt on its own LM. Samples of an earlier
-        attempt are in the contest's records, so only missing ones are paid for.
+        The prompt is the one that was most often right so far (of equal ones the cheaper), and the
+        number of samples follows from its price on its own LM. Samples of an earlier attempt are in
+        the contest's records, so only missing ones are paid for.
         """
         if not any(entrant.fair for entrant in self.plan.field):
             return
         first = self.questions[:FEWEST]
         kind = first[0].kind
-        # On tasks, the agent that is asked again is the reference, whatever it is made of.
+        # On tasks, the reference is what is asked several times, whatever it consists of.
         teams, singles = list[Lane](), list[Lane]()
         for lane in self.asked:
             if lane.entrant.single or (kind == "task" and lane.entrant.reference):
@@ -283,7 +291,7 @@ class Race:
         dearest = max(filter(math.isfinite, prices), default=0.0)  # of those that are known
         samples = samples_for(dearest, best.price(unit, first))
         if samples == 1 and best in self.lanes.values():
-            # It would be the same program again, which could never be told apart from it.
+            # The opponent would be this very program, so it becomes the opponent itself.
             if any(lane.entrant.team for lane in teams):
                 best.entrant = replace(best.entrant, fair=True)
             return
@@ -291,8 +299,8 @@ class Race:
         self._ask([self._open(fair)], first)
 
     def _prompts_alone(self, questions: Sequence[Question]) -> list[Lane]:
-        """One prompt on each LM, asked beside a field in which no prompt can be asked several
-        times.
+        """One prompt on each LM, asked these questions outside of the race: the field has no prompt
+        that could be asked several times.
         """
         lanes = []
         for number, lm in enumerate(self.plan.lms):
@@ -310,7 +318,7 @@ class Race:
         return lanes
 
     def _begin_watch(self, planned: int | None = None) -> None:
-        """Watch the field from its first question on, at the current prices."""
+        """Make the watch, which tests the field from its first question on, at current prices."""
         lanes = self.asked
         unit = unit_of(lanes)
         self.order = [lane.entrant.name for lane in lanes]
@@ -323,29 +331,29 @@ class Race:
         )
 
     def _plan_questions(self) -> None:
-        """Fix the number of questions of the race, and so of its last look, once for each budget.
+        """Fix the number of questions of the race, and so when its last test is, once for each
+        budget.
 
-        It is the number that the whole budget pays for, whatever was spent on the way. With a
-        larger budget than before, it is the number of answered questions and of those that the
-        money left pays for.
+        It is the number that the whole budget pays for, whatever was spent already. If an earlier
+        attempt had another budget, it is the number of answered questions plus those that the money
+        left pays for.
         """
         budget = str(self.plan.budget or "")
         if budget in self.planned_for:
             self.planned = self.planned_for[budget]
             return
-        # Where another budget was planned for, its money is gone: what it paid for is answered.
         pays = self.answered + self._affordable() if self.planned_for else self._affordable(Usage())
         self.planned = int(min(len(self.questions), max(FEWEST, pays)))
         self.planned_for[budget] = self.planned
         self.note(self)
 
     def _affordable(self, spent: Usage | None = None) -> float:
-        """How many more questions the money pays for, without the reserve for later steps. `spent`
-        is what counts as spent already; None is all that was.
+        """How many more questions the money pays for, after the reserve for later steps. `spent` is
+        what counts as spent already; None takes what was spent.
         """
         bills = [lane.bill for lane in self.asked]
         worth = total(lane.bill for lane in self.lanes.values())
-        # Equal calls of several programs are on the bill of each, and are paid once.
+        # A call that several programs have in common is on each one's bill, but is paid once.
         shared = {}
         for unit in UNITS:
             if billed := amount(worth, unit):
@@ -354,21 +362,21 @@ class Race:
         return affordable(self.books.account, reserve, bills, shared, self.answered, spent)
 
     def _reserve(self) -> dict[str, float]:
-        """The reserve: what confirming the dearest possible winner and improving may cost."""
+        """By unit, what improving and confirming the dearest possible winner may cost."""
         kept, account = len(self.plan.unseen), self.books.account
         reserve = {}
         for unit in UNITS:
             prices, share = [lane.per_question(unit) or 0.0 for lane in self.asked], 0.0
             if account is not None:
                 share = self.plan.improve_share * (account.budget.limits.get(unit) or 0.0)
-            # Two are asked again, reference and winner: about the cheapest, at most the dearest.
+            # For reference and winner: the cheapest price, as the reference's, and the dearest.
             both = min(prices) + max(prices)
             reserve[unit] = kept * self.plan.request.times * both + share
         return reserve
 
     @property
     def short(self) -> bool:
-        """Whether a larger budget would have asked more questions."""
+        """Whether a larger budget would have paid for more questions."""
         planned = self.ended == "questions" and self.planned < len(self.questions)
         return self.plan.budget is not None and (planned or self.ended == "money")
 
@@ -376,7 +384,7 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _round(self) -> None:
-        """Ask the racing programs some more questions, and let decided programs leave."""
+        """Ask the racing programs some more questions, and let programs leave that are decided."""
         if self.plan.request.early_stop and self.watching.decided:
             self.ended = "decided"
             return
@@ -385,7 +393,7 @@ class Race:
             self.ended = "questions" if self.seen == self.planned else "money"
             return
         batch = self.questions[self.seen : self.seen + size]
-        # Answers of an earlier attempt cost nothing, so that the money does not limit them.
+        # If an earlier attempt has answered them, they cost nothing, and money is no limit.
         if not all(map(self._all_answered, batch)):
             size = int(min(size, self._affordable()))
             if size < 1:
@@ -395,11 +403,13 @@ class Race:
         self._look(self.seen + size)
 
     def _look(self, until: int) -> None:
-        """Give the watch the answers up to this question, in order, and let it decide."""
+        """Give the watch the answers up to this number of questions, in order, and let programs
+        leave that it has decided about.
+        """
         for question in self.questions[self.seen : until]:
             answers = {}
             for place, lane in enumerate(self.watched):
-                # A failed answer has no score, and so no part in the test.
+                # Without failed answers, which have no score.
                 for answer in lane.given_to([question]).values():
                     answers[place] = answer.score
             self.watching.update(answers, self.cluster_of(question))
@@ -412,8 +422,8 @@ class Race:
         self.tell(self)
 
     def _withdraw(self) -> None:
-        """Conclude nothing, so far, of programs of whose questions too many failed or could not be
-        read. One that is past help, because they are too many of all that are planned, leaves.
+        """Have the watch conclude nothing about programs of which too many answers so far failed or
+        could not be read. If they are too many even of all planned questions, the program leaves.
         """
         seen, planned = self.questions[: self.seen], self.planned or len(self.questions)
         for place, lane in enumerate(self.watched):
@@ -430,11 +440,10 @@ class Race:
         self.watching.withdraw(place)
         lane, seen = self.watched[place], self.questions[: self.seen]
         failed, asked = lane.failed(seen), counted(len(seen), "question")
-        # Failures are no evidence about the program: they neither beat it nor spare it.
         if not too_many_failed(failed, len(seen)):
             lane.out = f"not compared: {lane.unread(seen)} of {asked} could not be read"
             if lane.entrant.reference:
-                self.ended = "decided"  # there is nothing to be concluded from more questions
+                self.ended = "decided"  # more questions would show nothing
             return
         lane.out = f"not compared: {failed} of {asked} failed"
         if lane.entrant.reference:
@@ -447,7 +456,7 @@ class Race:
             )
 
     def _steps(self) -> Iterator[Step]:
-        """Note the difference of each racing program to the reference."""
+        """The current difference of each racing program to the reference."""
         scores = self.scores
         for place in sorted(self.watching.racing - {self.reference}):
             gap = self.watching.against(place, self.reference)
@@ -461,7 +470,7 @@ class Race:
             )
 
     def _leave(self, exits: Sequence[Exit]) -> None:
-        """Note why decided programs leave the race."""
+        """Note why these programs have left the race."""
         for each in exits:
             by = self.order[each.by]
             why = f"{by} is better"
@@ -472,6 +481,7 @@ class Race:
             self.lanes[self.order[each.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
+        """A line on a question, and the programs with the best answers to it."""
         scores = {lane.entrant.name: sum(lane.right([question])) for lane in self.asked}
         top, title = max(scores.values(), default=0.0), "best"
         best = ", ".join(name for name, score in scores.items() if score == top)
@@ -480,21 +490,23 @@ class Race:
         return f"{shortened(question.question, 60)} → {title}: {best}"
 
     def _watch_what_there_is(self) -> None:
-        """After an early stop, use all questions that every racing program has answered."""
+        """At the end, give the watch the further questions that every racing program has answered,
+        and leave out the programs that cannot be compared.
+        """
         if self.watch is None and self.lanes:
             self._begin_watch()
-        # Questions that only some have answered would be those with the quickest answers: a choice
-        # that is not random.
+        # Only up to the first question that one has not answered: those with the quickest answers
+        # would be no random choice.
         new = list(takewhile(self._all_answered, self.questions[self.seen :]))
         if new:
             self._look(self.seen + len(new))
         watch = self.watch
         if watch is None or self.seen < FEWEST:
             return
-        self._withdraw()  # of a failing endpoint's last answers, some were forgotten
+        self._withdraw()  # once more: `forget_doubts` may have dropped answers
         seen = self.questions[: self.seen]
         for place in watch.doubted & watch.racing:
-            # Without a reference that is read, there is a verdict that says so.
+            # A reference that cannot be read stays: the verdict says so (`standing._unread`).
             failed = too_many_failed(self.watched[place].failed(seen), len(seen))
             if failed or place != self.reference:
                 self._leave_out(place)

@@ -1,4 +1,4 @@
-"""How the scores of a contest are written: its rules see shares between 0 and 1, its words the
+"""How the scores of a contest are written: its rules use shares between 0 and 1, its texts the
 metric's own scale.
 """
 
@@ -12,8 +12,8 @@ from ..base.wording import signed
 
 @dataclass(frozen=True)
 class Scores:
-    """The words for scores of a metric: percent and points where answers are right or wrong
-    (`rate`), else the metric's own numbers.
+    """Writes the scores of a metric: in percent and points if answers are right or wrong (`rate`),
+    else in the metric's own numbers.
     """
 
     metric: str
@@ -22,8 +22,8 @@ class Scores:
 
     @classmethod
     def of(cls, metric: str, scale: Scale, *, whole: bool = True) -> Scores:
-        """`whole` says whether all scores so far are 0 or 1, which decides for a metric that does
-        not say what its scores are.
+        """How a metric's scores are written. If the metric does not say whether they are right or
+        wrong, it counts whether all scores so far are 0 or 1 (`whole`).
         """
         rate = scale.rate
         if rate is None:
@@ -33,29 +33,29 @@ class Scores:
 
     @property
     def title(self) -> str:
-        """The head of their column."""
+        """The head of the column of scores."""
         return "right" if self.metric == ACCURACY else self.metric
 
     def own(self, share: float) -> float:
-        """A score in the metric's own scale."""
+        """The score that a share means in the metric's own scale."""
         return (self.scale.low or 0.0) + self.own_gap(share)
 
     def own_gap(self, share: float) -> float:
-        """A difference in the metric's own scale."""
+        """The difference that a share means in the metric's own scale."""
         return share * self.scale.width
 
     def value(self, share: float) -> str:
-        """`73%`, or `7.3`."""
+        """A score as text: `73%`, or `7.3`."""
         if self.rate:
             return f"{share:.0%}"
         return f"{self.own(share):.3g}"
 
     def gap(self, share: float) -> str:
-        """A difference without its unit: `+9`, or `+0.9`."""
+        """A difference as text without its unit: `+9`, or `+0.9`."""
         return signed(self.own_gap(share), self.rate, decimals=0)
 
     def size(self, share: float) -> str:
-        """A difference that has no sign: `5`, or `0.5`."""
+        """A difference as text without sign and unit: `5`, or `0.5`."""
         gap = self.own_gap(share)
         if self.rate:
             gap *= 100

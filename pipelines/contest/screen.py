@@ -15,11 +15,11 @@ from .race import Race
 from .standing import places
 
 STYLES = {"out": "bright_black"}
-"""How the programs in a state look, where not as the others."""
+"""State of a program → the style of its line, if it has one."""
 
 
 def contest_line(race: Race) -> ProgressLine:
-    """Where a contest stands, as a picture and as a line."""
+    """The progress of a contest, as a table for a terminal and as a line for a pipe."""
     standings = places(race, so_far=True)
     asked = race.answered
     total = race.planned or len(race.questions)
@@ -52,6 +52,7 @@ def _picture(race: Race, standings: list[Place], asked: int, total: int, prices:
 
 
 def _figures(race: Race, asked: int, total: int) -> Iterator[str]:
+    """The figures of the progress: questions, money, time, programs that are racing."""
     racing = sum(lane.out is None for lane in race.lanes.values())
     yield f"{asked:,}/{total:,} questions"
     yield money(race.paid.cost_usd)

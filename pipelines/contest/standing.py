@@ -1,4 +1,4 @@
-"""The standings of a contest's programs, and its verdict: numbers and reasons in one value."""
+"""The standings of a contest's programs (`places`), and its verdict (`race_verdict`)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PAYS_FOR_NO_MORE = ". The budget of {} pays for no more questions"
 
 
 def places(race: Race, *, so_far: bool = False) -> list[Place]:
-    """The standings of the programs that were asked, those that are racing first; `so_far` with
-    answers to questions that others have not answered yet.
+    """The standings of the programs that were asked: the reference first, then those that are
+    racing. `so_far` also counts answers to questions that not all programs have answered yet.
     """
-    # Beside a difference, scores over other questions would contradict it.
+    # Scores over the same questions as the differences, which they would contradict otherwise.
     questions = race.questions[: race.seen] if race.seen and not so_far else race.questions
-    # Those that have left in the pilot are not watched.
+    # Programs that left in the pilot are not in the watch.
     others = [lane for name, lane in race.lanes.items() if name not in race.order]
     lanes = [*race.watched, *others]
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
@@ -61,7 +61,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
             fair=lane.entrant.fair,
             team=lane.entrant.team,
         )
-        # Before a question has an answer of every program, there is nothing to compare.
+        # Nothing can be compared before every program has answered a question.
         watch = race.watch if race.seen else None
         if lane is not reference and watch is not None and lane not in others:
             differences = watch.differences(place, lanes.index(reference))
@@ -81,7 +81,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
-    """The standings of free entrants beside the reference's answers."""
+    """The standings of free entrants, compared with the reference (the lane `asked`)."""
     reference = next(place for place in race_places if place.reference)
     table = []
     for entrant in free:
@@ -93,8 +93,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
                 gaps.append(score - answer.score)
         if gaps:
             difference = fmean(gaps)
-        # Computed at whatever number of questions the race ended, so that the interval has to hold
-        # at every one.
+        # An interval that holds at every number of questions, since the race may end at any.
         ends = mean_sequence(gaps, FREE_ALPHA)
         bill = total(entrant.bills.values())
         costs, multiple = {}, None
@@ -102,8 +101,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
             own, base = getattr(bill, unit), getattr(reference, unit.removeprefix("cost_"))
             if own is not None:
                 costs[unit] = own / n
-                # In the first unit that both are known in, and in which the reference costs
-                # something.
+                # In the first unit in which both costs are known and the reference's is not 0.
                 if multiple is None and base:
                     multiple = costs[unit] / base
         table.append(
@@ -128,7 +126,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
 
 
 def _rate(scores: Sequence[float]) -> Estimate:
-    """Mean and Wilson's interval, which for scores between right and wrong is a little wide."""
+    """The mean with Wilson's interval, which is a little too wide if scores are not just 0 or 1."""
     if not scores:
         return Estimate(0.0, 0.0, 1.0)
     low, high = wilson(round(sum(scores)), len(scores))
@@ -144,9 +142,9 @@ def _rate(scores: Sequence[float]) -> Estimate:
 class RaceVerdict:
     """The verdict: the outcome, the program to take, and why.
 
-    `advice` says why to take the winner, after its name. `open` is the program that may still be
-    better, and by how much. For an undecided contest, `needed` and `needed_usd` predict how many
-    more questions and dollars would decide it.
+    `advice` follows the winner's name and says why to take it. `open` is the program that may still
+    be better, and by how much. For an undecided contest, `needed` predicts how many questions, and
+    `needed_usd` how much more money, would decide it.
     """
 
     outcome: Outcome
@@ -159,8 +157,8 @@ class RaceVerdict:
 
 
 def race_verdict(race: Race) -> RaceVerdict:
-    """The verdict of a race as it stands, on the program to take: it is better if it is shown to
-    beat the reference and, as a team, one prompt asked as often as its bill allows.
+    """The verdict of a race as it stands. The program to take is "better" if it is shown to beat
+    the reference and, if it is a team, also the fair opponent: one prompt that may cost as much.
     """
     watch, names, margin = race.watch, race.order, race.plan.margin
     if watch is None or not watch.seen:
@@ -173,7 +171,7 @@ def race_verdict(race: Race) -> RaceVerdict:
     team = race.watched[winner].entrant.team
     rivals = [place for place in race.kept if team or place == race.reference]
     beaten = [place for place in rivals if watch.better(winner, place)]
-    if unread := _unread(race, winner, rivals):  # then the cheapest is not shown to be beaten
+    if unread := _unread(race, winner, rivals):  # then nothing is shown, and the cheapest is taken
         winner, beaten = min([winner, *rivals], key=watch.prices.__getitem__), []
     others, left_out = sorted(watch.racing - {winner}), _not_compared(race)
     advice, reason = _advice(race, winner, beaten), ""
@@ -182,7 +180,7 @@ def race_verdict(race: Race) -> RaceVerdict:
         than = " and than ".join(names[place] for place in beaten)
         gap = f"{by} {race.scores.unit}, {low} to {high}"
         reason = f"{names[winner]} is better than {than} ({gap}, {seen})"
-    # The money may end before there is a fair opponent: then no team has won.
+    # If the money ended before there was a fair opponent, no team has won.
     fair = any(race.watched[place].entrant.fair for place in rivals)
     if beaten and beaten == rivals and fair >= team and not unread:
         leads = [place for place in others if watch.against(place, winner).difference > 0]
@@ -225,8 +223,8 @@ def race_verdict(race: Race) -> RaceVerdict:
 
 
 def _not_compared(race: Race) -> str:
-    """The programs of which nothing is known, since too many of their questions failed or could not
-    be read.
+    """The names of the programs that cannot be compared, since too many of their questions failed
+    or could not be read.
     """
     names = [name for name in race.lanes if name not in race.order]
     names += [race.order[place] for place in sorted(race.watching.withdrawn)]
@@ -234,7 +232,7 @@ def _not_compared(race: Race) -> str:
 
 
 def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
-    """How often the winner is right, and those that it beats; alone, with its price."""
+    """How often the winner is right: against those that it beats, or else with its price."""
     lanes, questions = race.watched, race.questions[: race.seen]
     scores = [lane.right(questions) for lane in lanes]
     right = [race.scores.value(fmean(each or [0.0])) for each in scores]
@@ -247,12 +245,14 @@ def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
 
 
 def _ahead(watch: FieldWatch, winner: int, others: Sequence[int]) -> int:
-    """The one of the others that is furthest ahead of the winner."""
+    """The place of the program among the others that is furthest ahead of the winner."""
     return max(others, key=lambda place: sum(watch.differences(place, winner)))
 
 
 def _open(race: Race, winner: int, others: Sequence[int]) -> str:
-    """The other program that may be better than the winner, with the difference and its ends."""
+    """The program that most likely is better than the winner, with the difference and its interval;
+    empty without others.
+    """
     if not others:
         return ""
     best = _ahead(race.watching, winner, others)
@@ -261,8 +261,8 @@ def _open(race: Race, winner: int, others: Sequence[int]) -> str:
 
 
 def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
-    """A clause on answers that were cut off or could not be read, where they are too many or may
-    be the whole difference; empty where they do no harm.
+    """A clause on answers that were cut off or could not be read, if they are too many or may be
+    the whole difference; else empty.
     """
     seen, lanes = race.questions[: race.seen], race.watched
     for place in {winner, *rivals}:
@@ -274,7 +274,7 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
         unread = lanes[place].unread(seen) + lanes[winner].unread(seen)
         if not unread or not race.watching.better(winner, place):
             continue
-        # The same watch, had the winner's unread answers been wrong and the other's right.
+        # Would the winner still be better, had its unread answers been wrong and the rival's right?
         again = PairWatch(race.planned or None, race.watching.alpha)
         own, other = lanes[winner].given_to(seen), lanes[place].given_to(seen)
         for question in seen:
@@ -288,10 +288,10 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
 
 
 def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
-    """Whether some cheaper program is shown to be as good, but for what does not matter."""
+    """Whether a cheaper program is shown to be as good, up to the margin that does not matter."""
     rank = (watch.prices[place], place)
     for other in watch.racing:
-        # Of equal prices, the one that stands first counts as the cheaper.
+        # Of programs with the same price, the first in the order counts as the cheaper.
         if (watch.prices[other], other) < rank and watch.at_most(place, other, margin):
             return True
     return False

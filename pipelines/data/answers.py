@@ -1,7 +1,6 @@
-"""Gold answers of a table: read as labels, texts, places of options, or words for yes and no.
+"""Reads the gold answers of a table: as labels, texts or positions of options, or as yes and no.
 
-Nothing is guessed: where two readings fit all rows and differ, the file is refused with the option
-that decides.
+Nothing is guessed: if two readings fit all rows and differ, UserError says which option decides.
 """
 
 from __future__ import annotations
@@ -18,9 +17,11 @@ from .aliases import numbered
 from .cells import as_list
 
 READINGS = ("label", "text", "from0", "from1")
-"""Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
+"""What a number may mean as an answer: a label, the text of an option, or its position counted from
+0 or from 1.
+"""
 UNANSWERABLE = "unanswerable"
-"""The meaning of an empty answer, and with it the gold, where the user says so (SQuAD 2)."""
+"""The gold answer of a question with an empty answer, if the user says so (SQuAD 2)."""
 _MEANINGS = {
     "text": "the text of an option",
     "from0": "its place counted from 0",
@@ -41,9 +42,9 @@ _NUMBERED = re.compile(r"(.*[^\d\s_.-]|)[\s_.-]*(\d{1,2}|[A-Z])")
 class AnswerReader:
     """Reads the gold answers of a table in the only way that fits all its rows.
 
-    `see` is called with row after row until it returns True, or there are no more, then `decide`
-    once, then `read` with each row. `kind` is that of all rows, if it is known; `reading` one of
-    READINGS, where the user says it. `note` says what was decided.
+    Call `see` with row after row until it returns True or there are no more, then `decide` once,
+    then `read` with each row. `kind` is that of all rows, if it is known; `reading` is one of
+    READINGS, if the user gave it. `note` says what was decided.
     """
 
     def __init__(self, kind: str | None) -> None:
@@ -84,7 +85,7 @@ class AnswerReader:
             meanings = _label_and_text(answer, choices)
             if len(set(meanings)) == len(meanings) == 2:
                 self._twofold = as_text(answer)
-            if len(meanings) == 2:  # which of them it is, another row may say
+            if len(meanings) == 2:  # another row may show which of them it is
                 return False
             if self.reading is None:
                 self.reading = "label"
@@ -130,10 +131,10 @@ class AnswerReader:
                     '(in Python columns={"choices": "FIRST,SECOND"})'
                 )
             self.note = f"index from {self.reading[-1]}"
-        few = 2 * len(self._short) <= self._seen  # classes return, numbers hardly do
+        few = 2 * len(self._short) <= self._seen  # classes repeat often, other numbers hardly do
         if self._short in _PAIRS:
             self._truths = True
-            # False sorts first, and with it the word for yes.
+            # The word for yes comes first, since False sorts before True.
             yes, no = sorted(self._short, key=lambda word: _TRUTHS[word] in ("no", "false"))
             self.note = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
         elif self._short and self._classes and (few or self._short <= _DIGITS):
@@ -149,7 +150,7 @@ class AnswerReader:
             )
 
     def read(self, choices: Any, answer: Any, kind: Any) -> Any:
-        """The meaning of a row's answer. Raises UserError for a place without an option."""
+        """The gold answer in a row. Raises UserError for a position without an option."""
         if answer is None:
             return self.empty
         if not isinstance(choices, Mapping):
@@ -172,9 +173,9 @@ class AnswerReader:
 
 
 def _check_one_right(answer: object, choices: Mapping[str, object]) -> None:
-    """Raises UserError where a gold names several options."""
+    """Raise UserError for a gold answer that names several options."""
     if not isinstance(answer, str):
-        return  # a list of them is refused by the question
+        return  # `Question` refuses a list
     labels, said = set(map(str.casefold, choices)), folded(answer)
     letters = list(filter(None, re.split(r"[\s,;/&|+]+|\band\b", said)))
     if len(letters) == 1:

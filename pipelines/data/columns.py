@@ -1,4 +1,4 @@
-"""Maps the columns of a table to a question's fields, by their names, and checks the answers."""
+"""Maps the columns of a table to the fields of questions, by their names, and checks answers."""
 
 from __future__ import annotations
 
@@ -41,14 +41,13 @@ _IMAGE = re.compile(r"data:image/|<image(?: ?\d+)?>")
 _MAY_BE_CHOICE = (None, "choice")
 _SEVERAL = ("questions", "qas")
 _LONG_NAME = 8
-"""Words of a column's name above which it is rather a question."""
+"""A column's name with more words than this is taken for a question."""
 _ERRORS = ("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!")
 
 
 def check_columns(columns: object) -> dict[str, str]:
-    """Field → column, where a list of option columns is one text: "COLUMN,COLUMN,…".
-
-    Raises UserError for what does not give fields the names of their columns.
+    """Field → column, with a list of option columns as one text, "COLUMN,COLUMN,…". Raises
+    UserError for anything but names of columns by field.
     """
     if columns is None:
         return {}
@@ -77,16 +76,17 @@ class _Plan(NamedTuple):
 
 
 class _UnreadError(UserError):
-    """A column was not read as it looks, which is an error of the whole table."""
+    """A column was probably misread, which is an error of the whole table."""
 
 
 class Columns:
-    """Turns raw rows into rows with `Question`'s fields; other columns keep their names.
+    """Turns raw rows into rows with the fields of `Question`; other columns keep their names.
 
-    A field is taken from the column that `columns` gives ({"question": "q_text"}; for the choices
-    also "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else its own, else one of
-    ALIASES. Options in columns of their own become `choices`. `kind` is that of all rows, if it is
-    known. With `cells`, nested values may be text, and objects hold the keys of all rows.
+    A field is taken from the column that `columns` names ({"question": "q_text"}; for the choices
+    also "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else from that of its own
+    name, else from one of ALIASES. Options in columns of their own become `choices`. `kind` is that
+    of all rows, if it is known. With `cells`, nested values may be written as text, and objects
+    have the keys of all rows.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class Columns:
         self._shapes = Shapes(columns, kind)
         self._answers = AnswerReader(kind)
         self._plans: dict[tuple[str, ...], _Plan] = {}
-        self._guesses: dict[str, str] = {}  # field → how it is read, where that was a guess
-        # remarks on extracted answers, with their number of rows
+        self._guesses: dict[str, str] = {}  # field → how it is read, if that is a guess
+        # remark on how cells were read → number of rows
         self._opened: Counter[str] = Counter()
         self._answer_column = "answer"
 
     def read(self, rows: Iterable[TableRow]) -> Iterator[TableRow]:
-        """The mapped rows; as many as needed are read first to decide how answers are read. Raises
-        UserError where the meaning of columns is not clear.
+        """The mapped rows. First, as many are read as are needed to decide how answers are read.
+        Raises UserError if the meaning of columns is not clear.
         """
         mapped = map(self._mapped, rows)
         seen: list[TableRow] = []
@@ -114,7 +114,7 @@ class Columns:
         try:
             self._answers.decide(self._answer_column)
         except UserError:
-            yield from (row for row in seen if row.fault)  # all problems are reported together
+            yield from (row for row in seen if row.fault)  # so that all problems are reported
             raise
         for row in chain(seen, mapped):
             try:
@@ -124,7 +124,7 @@ class Columns:
                 yield TableRow(row.where, {}, str(error))
 
     def check_options(self, questions: Sequence[Question]) -> None:
-        """Raises UserError where unused columns seem to hold the options."""
+        """Raise UserError if unused columns seem to be the options."""
         if self._kind not in _MAY_BE_CHOICE:
             return
         numbered = numbered_columns(questions)
@@ -151,11 +151,11 @@ class Columns:
         return field in self._guesses
 
     def remark(self, words: str) -> None:
-        """Count a row on which there is something to say."""
+        """Count a row to which a remark applies."""
         self._opened[words] += 1
 
     def guesses(self) -> str:
-        """One line about guesses; empty if there were none."""
+        """A clause on how columns were read, as far as that is a guess; else empty."""
         parts = {field: self._guesses[field] for field in FIELDS if field in self._guesses}
         if self._answers.note:
             words = parts.get("answer", f"`{self._answer_column}` as answer")
@@ -165,27 +165,29 @@ class Columns:
         return ", ".join([*parts.values(), *opened])
 
     def _mapped(self, row: TableRow) -> TableRow:
+        """The row with `Question`'s fields, or with its fault."""
         if row.fault:
             return row
         try:
             held = row.fields
-            if self._cells:  # a table of texts may hold lists and objects as they are printed
+            if self._cells:  # a table of texts may have printed lists and objects in its cells
                 held = {name: opened_cell(cell) for name, cell in held.items()}
             cells = self._shapes.plain(held)
-            # Rows of JSON need not have the same columns, so each set of names has its plan.
+            # A plan for each set of names, since rows of JSON may have different columns.
             names = tuple(cells)
-            if names not in self._plans:  # nearly always the same for every row
+            if names not in self._plans:
                 self._plans[names] = self._plan(names)
             return TableRow(row.where, self._fields(cells, self._plans[names], row.fields))
         except UserError as error:
-            # A fault of the first row or of a column is one of the whole table: no row after it
-            # fares better.
+            # A fault of the first row or of a column concerns the whole table.
             if not self._plans or isinstance(error, _UnreadError):
                 raise UserError(f"{row.where}: {error}") from None
             return TableRow(row.where, {}, str(error))
 
     def _plan(self, names: tuple[str, ...]) -> _Plan:
-        """Raises UserError where columns are missing or their meaning is not clear."""
+        """The plan for rows with these columns. Raises UserError if columns are missing or their
+        meaning is not clear.
+        """
         sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
             unused = _left(names, sources.values())
@@ -217,6 +219,7 @@ class Columns:
         return _Plan(sources, options, columns_of("answer", others))
 
     def _without_question(self, names: Sequence[str]) -> UserError:
+        """The error about a table without a column of questions."""
         for name in names:
             if squeezed(name) in _SEVERAL:
                 return UserError(
@@ -234,7 +237,7 @@ class Columns:
         )
 
     def _named(self, names: Sequence[str]) -> _Plan:
-        """The plan that `columns` states. Raises UserError for all columns that are not there."""
+        """The plan in `columns`. Raises UserError, which names all columns that are missing."""
         plan, missing = _Plan({}, {}), list[tuple[str, str]]()
         for field, column in self._columns.items():
             if column not in names and f"{column}.{field}" in names:  # the object that holds it
@@ -265,6 +268,7 @@ class Columns:
     def _fields(
         self, row: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
     ) -> dict[str, object]:
+        """The fields of a row; `written` are its cells as they were before any was parsed."""
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         fields = {field: cells[column] for field, column in plan.sources.items()}
         for column in (*plan.sources.values(), *plan.options):
@@ -278,7 +282,7 @@ class Columns:
         self._answers.own_labels |= isinstance(fields.get("choices"), Mapping)
         fields["choices"] = options_in(fields.get("choices"), fields.get("answer"))
         fields["context"] = passages_in(fields.get("context"))
-        for field in ("question", "context"):  # a text may look like an object, and be no more
+        for field in ("question", "context"):  # a text that only looks like an object stays text
             text = written.get(plan.sources.get(field, ""))
             if isinstance(text, str) and not _is_text(fields[field], field):
                 fields[field] = plain_value(text, field, padded=False)
@@ -317,7 +321,7 @@ class Columns:
         for rival in plan.rivals:
             value, *_ = answer_in(cells[rival], rival, padded=self._cells)
             if fields["answer"] is None and value is not None and not isinstance(value, bool):
-                fields["answer"] = value  # as in MGSM, where only the worked examples have both
+                fields["answer"] = value  # as in MGSM, where only worked examples have both columns
                 self._opened[f"`{rival}` as answer where `{column}` is empty"] += 1
             _check_rival(rival, value, column, fields)
         own_kind = fields.get("kind")
@@ -337,7 +341,7 @@ class Columns:
                 _check_unread(name, cell, answer)
             if name not in FIELDS:
                 fields[name] = cell
-            elif cell is not None:  # `columns` took another column for this field
+            elif cell is not None:  # this field is taken from another column
                 left[name] = cell
         if left:
             fields["meta"] = left | (fields.get("meta") or {})
@@ -346,7 +350,7 @@ class Columns:
 
 
 def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
-    """The names without those that are used, in order."""
+    """The unused names, in order."""
     without = set(used)
     return [name for name in names if name not in without]
 
@@ -362,7 +366,7 @@ def _answer_of(row: TableRow) -> tuple[object, object, object]:
 
 
 def _check_rival(rival: str, value: object, column: str, fields: Mapping[str, object]) -> None:
-    """Raises UserError where another column holds another gold answer."""
+    """Raise UserError if another column seems to be the gold answer, too, and differs."""
     answer = fields["answer"]
     if isinstance(value, bool) or value is None or answer is None:
         return
@@ -375,10 +379,10 @@ def _check_rival(rival: str, value: object, column: str, fields: Mapping[str, ob
 
 
 def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
-    """Raises UserError for a picture among what a program would be shown, or beside it."""
+    """Raise UserError for an image in the question or in another cell."""
     shown = (fields.get("question"), *(fields.get("choices") or {}).values(), fields.get("context"))
     inside = any(isinstance(text, str) and _IMAGE.search(text) for text in shown)
-    # as `datasets` holds them
+    # In the form of the package `datasets`.
     beside = any(
         isinstance(cell, Mapping) and {"bytes", "path"} == set(cell) for cell in cells.values()
     )
@@ -387,7 +391,7 @@ def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
 
 
 def _check_unread(name: str, value: object, answer: object) -> None:
-    """Raises UserError for a column that looks like the options of a question that has none."""
+    """Raise UserError for an unused column that looks like the options of the question."""
     like = isinstance(value, Mapping) and bool({"choices", "options", "endings"} & set(value))
     if isinstance(value, list) and len(value) > 1 and are_all(value, str):
         label = isinstance(answer, str) and re.fullmatch(r"\W*[A-Za-z]\W*", answer)

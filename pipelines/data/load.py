@@ -1,4 +1,4 @@
-"""Questions read by name, from a file or from an object: `load`, and samples of them."""
+"""`load`: reads questions from a data set's name, a file or an object, and says what it guessed."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ from .tables import TableRow
 _LOG = logging.getLogger("folkmoot")
 MOST_FAULTS = 20
 _SOLUTIONS = ("answer_raw", "solution", "rationale", "lecture")
-"""What known data sets say of the way to the answer; it does not travel with a question."""
+"""Columns of known data sets that explain the answer; they are left out of questions."""
 
 _LOOK_AHEAD = 10_000
 _LIKE_NUMBER = re.compile(r"[-+−–]?[$€£¥]?\s?\d[\d.,'’\s]*(?:[$€£¥%])?(?:\s?\(?[^\W\d]{1,12}\)?)?")
 _EMPTY = ("nan", "none", "null", "n/a", "<na>")
-"""What programs write into cells that are empty."""
+"""What programs write into empty cells."""
 _LONG = 10
-"""Words of a gold answer that is a sentence."""
+"""The number of words from which a gold answer counts as a sentence."""
 _WORD, _SENTENCE = re.compile(r"[^\W\d_]{2,}"), 4
-"""Words of a column's text from which on it may be what a question is about."""
+"""The number of words from which a column's text may be a context."""
 _OF_THE_END = re.compile(
     r"answer|meta|explan|rational|reason|solution|proof|feedback|comment|note|source|fact|cot|respon"
     r"|output|predict|gold|correct|title|url|link|lecture|decompos|step|formatted|evidence|test",
     re.I,
 )
-"""Names of columns that tell of the answer, or of the data."""
+"""Names of columns that are about the answer or the data, and so no context."""
 _ENOUGH = 8
-"""Questions from which on equal answers are no accident."""
+"""The number of questions from which equal answers are not by chance."""
 
 
 def load(
@@ -96,7 +96,9 @@ def load(
 
 
 def without_faults(reading: DataReading) -> list[Question]:
-    """The questions; guesses are logged. Raises UserError for faults, or without a question."""
+    """The questions of a reading, whose guesses are logged. Raises UserError for faults, and if
+    there is no question.
+    """
     if reading.guesses:
         _LOG.warning("%s: %s", reading.name, reading.guesses)
     if reading.count:
@@ -107,7 +109,7 @@ def without_faults(reading: DataReading) -> list[Question]:
 
 
 class DataError(UserError):
-    """The faults of a source of questions: `faults` has the first of `count`, each with its place.
+    """The faults of a source of questions: `faults` are the first of `count`, each with its place;
     `lines` is the message for a terminal.
     """
 
@@ -127,7 +129,7 @@ class DataError(UserError):
 
 @dataclass
 class DataReading:
-    """The questions of a source, the guesses, and its first 20 faults."""
+    """What was read from a source: the questions, its guesses, and the first 20 faults."""
 
     name: str
     spec: DatasetSpec | None = None
@@ -140,6 +142,7 @@ class DataReading:
     """The number of questions without an id of their own."""
 
     def fault(self, where: str, why: str) -> None:
+        """Add a fault."""
         self.count += 1
         if self.count <= MOST_FAULTS:
             self.faults.append(": ".join(filter(None, [where, why])))
@@ -156,9 +159,10 @@ def understand(
     *,
     called: str | None = None,
 ) -> DataReading:
-    """Read a source as `load` does, but return the faults of rows instead of raising them. Raises
-    UserError if there are no rows to read: an unknown name, an unreadable file, unclear columns.
-    `called` is the name of an object in Python in errors.
+    """Read a source as `load` does, but return the faults of rows instead of raising them.
+
+    `called` is how errors call an object in Python. Raises UserError if there are no rows to read,
+    for an unknown name, an unreadable file or unclear columns.
     """
     if limit is not None:
         checked_whole("limit", limit)
@@ -175,18 +179,18 @@ def understand(
         table = tables.read_held(source, split, called)
     reading = DataReading(table.name, spec)
     if spec is not None:
-        # What the user says comes before what is known of the data set.
+        # The user's kind overrides that of the data set.
         kind = kind or spec.kind
     mapper = Columns(names, kind=kind, cells=table.cells)
     rows = mapper.read(table.rows)
     questions = _questions(mapper, rows, kind, reading)
-    if seed is None:  # nothing beyond the limit is read, so a large file costs no time
+    if seed is None:  # so that of a large file nothing beyond the limit is read
         questions = islice(questions, limit)
     try:
         reading.questions.extend(questions)
         mapper.check_options(reading.questions)
     except UserError as error:
-        # Such as a line too long to read, where the reading ends.
+        # Reading ends here, as at a line that is too long.
         problem = str(error).removeprefix(f"{table.name}, ")
         if not reading.questions and not reading.count:
             if not problem.startswith(table.name):
@@ -208,19 +212,19 @@ def understand(
 
 
 def _golds_ahead(rows: Iterator[TableRow]) -> Iterator[str]:
-    """The gold answers of rows that are not taken, since the kind is that of the file; at most so
-    many that a large file costs no time.
+    """The gold answers of the rows behind the limit, since the kind is decided for the whole file;
+    only of the first ones, so that a large file costs no time.
     """
     try:
         for row in islice(rows, _LOOK_AHEAD):
             if not row.fault and row.fields.get("choices") is None:
                 yield from map(str, golds_of(answer_texts(row.fields.get("answer"))))
     except UserError:
-        return  # what cannot be read is not asked for
+        return  # these rows are not asked, so it does not matter that one cannot be read
 
 
 def _one_kind(settled: ColumnKind | None) -> str:
-    """Words on answers that look like several kinds, of which one was made."""
+    """A clause on which kind was taken for answers that look like several kinds; else empty."""
     if settled is None or len(settled.seen) < 2:
         return ""
     if settled.options is not None:
@@ -230,7 +234,7 @@ def _one_kind(settled: ColumnKind | None) -> str:
 
 
 def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
-    """A warning where the right option always stands in one place."""
+    """A warning if the right option always has the same label."""
     labels = {question.answer for question in questions if question.choices is not None}
     if len(questions) >= _ENOUGH and len(labels) == 1 and None not in labels:
         yield (
@@ -240,7 +244,7 @@ def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
-    """A warning where gold answers are sentences, which no reply repeats word for word."""
+    """A warning if gold answers are sentences, which no reply repeats word for word."""
     lengths: list[int] = []
     for question in questions:
         if question.kind == "span" and question.answer:
@@ -254,8 +258,8 @@ def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str
 
 
 def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
-    """Warnings where gold answers may be numbers, or several in one text, and are read as a text
-    each.
+    """Warnings if gold answers that are read as one text each may be numbers, empty, or several
+    answers.
     """
     answers = [question.answer for question in questions if question.kind == "span"]
     golds = list(filter(None, answers))
@@ -278,7 +282,7 @@ def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]
 
 
 def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterator[str]:
-    """A warning where questions have no context, and a column of sentences that may be it."""
+    """A warning if questions have no context, but there is a column that may be the context."""
     if not questions or "context" in names or any(question.context for question in questions):
         return
     texts: dict[str, list[str]] = {}
@@ -290,7 +294,7 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
                 text = " ".join(map(str, text))
             if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
                 texts.setdefault(name, []).append(text)
-    # Several questions may be about one passage, but not all.
+    # Several questions may have the same passage, but not nearly all.
     enough = max(min(2, len(questions)), len(questions) / 20)
     found: list[str] = []
     for name, held in texts.items():
@@ -306,7 +310,7 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
 def _questions(
     mapper: Columns, rows: Iterable[TableRow], kind: str | None, reading: DataReading
 ) -> Iterator[Question]:
-    """Questions from rows that were mapped; the faults of rows go to the reading."""
+    """The questions in mapped rows; faults of rows are added to the reading."""
     spec, places, repeats = reading.spec, dict[str, str](), Counter[str]()
     for number, (where, fields, fault) in enumerate(rows, 1):
         if fault:
@@ -315,11 +319,11 @@ def _questions(
         if spec is not None and spec.closed_book:
             fields["context"] = None
         if spec is not None and spec.evidence and isinstance(fields.get("context"), list):
-            fields["context_ids"] = fields.pop("context")  # a field of another name goes to meta
+            fields["context_ids"] = fields.pop("context")  # by another name, it goes to `meta`
         is_nameless = fields.get("id") is None or fields["id"] == ""
         try:
             if is_nameless:
-                # The id is a hash of the question, which has to be read first.
+                # For now: its id will be a hash of the question, which has to be read first.
                 fields = fields | {"id": NAMELESS}
             question = from_row(fields, where, kind)
         except UserError as error:
@@ -332,9 +336,9 @@ def _questions(
             question.id = content
             if repeats[content] > 1:
                 question.id += f"-{repeats[content]}"
-            # Nobody finds a hash in a file; the number of the row they do.
+            # Also the row's number, since nobody could find a hash in the file.
             question.meta.setdefault("row", number)
-        if question.id in places and mapper.guessed("id"):  # such as the id of an article
+        if question.id in places and mapper.guessed("id"):  # perhaps the id of something else
             repeats[question.id] += 1
             question.id += f"-{repeats[question.id] + 1}"
             mapper.remark("ids that repeat as numbered")
@@ -353,10 +357,10 @@ def _questions(
 
 
 def content_id(question: Question) -> str:
-    """12 hex digits of a hash of question and answer: the same in any file, format, order and
-    version.
+    """An id made of a question and its answer: 12 hex digits of a hash, the same in any file,
+    format, order and version.
 
-    Questions that differ in `meta` alone share it; `load` numbers the second and later ones
+    Questions that differ only in `meta` have the same; `load` numbers the second and later ones
     (`…-2`).
     """
     choices = None if question.choices is None else list(question.choices.items())

@@ -1,6 +1,5 @@
-"""Questions before any money is spent: listed from whatever holds them, checked and compared.
-
-Only what is yet to be read needs the readers of files.
+"""Lists, checks and compares questions before any money is spent. The readers of files are only
+imported if there is something to read.
 """
 
 from __future__ import annotations
@@ -43,9 +42,10 @@ def listed(
     kind: str | None = None,
     show: Sequence[str] = (),
 ) -> list[Question]:
-    """The questions of a list or a generator, unchanged; anything else is read by `load`. An empty
-    list stays empty. `show` names the columns of `meta` that programs are shown. Raises UserError,
-    in which `name` stands for an object in Python.
+    """The questions in a list or a generator, unchanged; anything else is read by `load`.
+
+    `show` names the columns of `meta` that programs are shown. Raises UserError, which calls an
+    object in Python `name`.
     """
     if isinstance(questions, str | Path):
         from .load import load
@@ -69,8 +69,8 @@ def listed(
 
 
 def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
-    """The questions, of whose `meta` programs are shown these columns and no other. Raises
-    UserError for a column that no question has, and for one that holds the gold answer.
+    """The questions, after setting the columns of `meta` that programs are shown. Raises UserError
+    for a column that no question has, and for one with the gold answers in it.
     """
     names: tuple[str, ...] = ()
     if show:
@@ -80,8 +80,7 @@ def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
         if not texts:
             raise UserError(f"--show {name!r}: no question has such a column; correct the name")
         tells = sum(q.id in texts and _tells(texts[q.id], q) for q in questions)
-        # Some texts hold the gold answer by chance; in more than half of them it is the column's
-        # meaning.
+        # Some texts have the gold answer in them by chance, but not more than half.
         if 2 * tells > len(texts):
             raise UserError(
                 f"--show {name!r}: the column holds the gold answer of {tells} of "
@@ -93,9 +92,7 @@ def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
 
 
 def _tells(text: str, question: Question) -> bool:
-    """Whether a text holds the gold answer as a word of its own, or the text of the right
-    option.
-    """
+    """Whether a text has the gold answer, or the text of the right option, in it as whole words."""
     golds = list(map(str, golds_of(question.gold)))
     if question.choices is not None and question.answer in question.choices:
         golds.append(question.choices[question.answer])
@@ -107,7 +104,7 @@ def _tells(text: str, question: Question) -> bool:
 
 
 def right_text(question: Question) -> str:
-    """The gold answer as text, that of the option for a choice, to tell two of them apart."""
+    """The normalised gold answer (for a choice, its option's text), to compare two questions'."""
     gold = question.gold
     if question.choices is not None and question.answer is not None:
         gold = question.choices[question.answer]
@@ -115,8 +112,8 @@ def right_text(question: Question) -> str:
 
 
 def origin_of(questions: object) -> str | None:
-    """The name or file that all of these questions were loaded from; None where that is not known,
-    or they come from several.
+    """The name or file from which all these questions were loaded; None if that is unknown, or they
+    are from several.
     """
     if isinstance(questions, str | Path) or not isinstance(questions, Sequence):
         return None
@@ -129,7 +126,7 @@ def fingerprint(questions: Iterable[Question]) -> str:
     digest, encoder = hashlib.sha256(), json.JSONEncoder(sort_keys=True, default=_plain)
     for question in questions:
         row = dict(question.items(include_dspy=True))
-        # As a list, since sorting the keys would lose their order.
+        # As a list, since the encoder sorts keys and the order of options counts.
         row["choices"] = row["choices"] and list(row["choices"].items())
         try:
             digest.update(encoder.encode(row).encode() + b"\n")
@@ -141,7 +138,7 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 
 def _plain(held: object) -> object:
-    """An object in a question's `meta` as DSPy writes it."""
+    """The JSON value of an object in a question's `meta`, as DSPy writes it. Raises TypeError."""
     plain = dspy.Example(held=held).toDict()["held"]
     if plain is held:
         raise TypeError(f"Object of type {type(held).__name__} is not JSON serializable")
@@ -149,7 +146,7 @@ def _plain(held: object) -> object:
 
 
 def called(question: Question) -> str:
-    """The words that name a question in an error: its id, and its row where the id was made."""
+    """How an error calls a question: by its id, and by its row if the id was made of a hash."""
     name = question_named(question.id)
     if (row := question.meta.get("row")) is None:
         return name
@@ -162,7 +159,7 @@ def stands_at(question: Question) -> str:
 
 
 def check_labelled(questions: Iterable[Question]) -> None:
-    """Raises UserError if a question has no gold answer, before it could be scored."""
+    """Raise UserError if a question has no gold answer and so could not be scored."""
     unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
     if unlabelled:
         first = f"question {unlabelled[0].id!r}"
@@ -189,10 +186,9 @@ def check_labelled(questions: Iterable[Question]) -> None:
 
 
 def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[str, str]]:
-    """(train id, test id) of each test question whose text is in `train`, but for case and
-    punctuation.
-
-    Of several training questions with that text, the first with the same options, else the first.
+    """(train id, test id) of each test question whose text is in `train`, apart from case and
+    punctuation. Of several such training questions, it is the first with the same options, else the
+    first.
     """
     same_text: dict[str, str] = {}
     same_options: dict[tuple[str, frozenset[str]], str] = {}
@@ -210,9 +206,9 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
 def apart(
     questions: Sequence[Question], earlier: Sequence[Question] = ()
 ) -> tuple[list[Question], str | None]:
-    """The questions without those that are asked before, in the list itself or in an `earlier`
-    split, and one sentence on what was left out; None where nothing was. Questions are equal if
-    their texts, options and contexts are, whatever their ids.
+    """The questions without repeated ones and without those in an `earlier` split, and a sentence
+    on what was left out (None if nothing was). Questions are equal if their texts, options and
+    contexts are, whatever their ids.
     """
     keys = _told_apart([*earlier, *questions])
     known = set(islice(keys, len(earlier)))
@@ -237,7 +233,7 @@ def apart(
 
 
 def asked_again(questions: Sequence[Question]) -> tuple[int, int]:
-    """How many questions are asked before in the list, and how many of them with another answer."""
+    """How many questions repeat an earlier one, and how many of these have another answer."""
     first: dict[Hashable, Question] = {}
     again = differ = 0
     for question, key in zip(questions, _told_apart(questions), strict=True):
@@ -250,12 +246,13 @@ def asked_again(questions: Sequence[Question]) -> tuple[int, int]:
 def held_apart(
     train: Sequence[Question], validation: Sequence[Question], needed: bool
 ) -> tuple[list[Question], list[Question], list[str]]:
-    """Both without what was asked before, and a sentence for each on what was left out. Raises
-    UserError for two questions of one id, and where validation is `needed` and nothing of it left.
+    """Both lists without repeated questions, validation also without training questions, and
+    sentences on what was left out. Raises UserError for two questions with the same id, and if
+    validation is `needed` and nothing is left of it.
     """
     for questions in (train, validation):
         check_ids(questions)
-    # What stands twice would count twice, and what stands in both would be no test.
+    # A repeated question would count twice, and one in both lists would be no test.
     train, asked_twice = apart(train)
     others, known = apart(validation, train)
     if needed and not others:
@@ -265,9 +262,7 @@ def held_apart(
 
 
 def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
-    """A key for each question: its text, and its options and context where others have that text,
-    too.
-    """
+    """A key for each question: its text, with options and context if others have the same text."""
     texts = [_normalised(question.question) for question in questions]
     times = Counter(texts)
     for question, text in zip(questions, texts, strict=True):

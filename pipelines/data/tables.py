@@ -728,7 +728,9 @@ def _check_parts(path: Path) -> None:
             with packed.open(part) as opened:
                 text = unpacked.read(opened).replace(b"\0", b"")  # perhaps UTF-16
             if b"<!DOCTYPE" in text:
-                raise UserError(f"{path} declares XML entities, which no Excel file does")
+                raise UserError(
+                    f"{path} declares XML entities, which no Excel file does: save it again"
+                )
             elements = text.count(b"</") + text.count(b"/>")
             unpacked.hold((4 if of_cells else 16) * OBJECT * elements)
 

@@ -1,4 +1,6 @@
-"""Asks a program one question; the result is a row, or an error that ends the run."""
+"""Asks a program one question: the result is a row, or an error that ends the run. Also the workers
+that take the questions, and the LMs that a program asks.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TOGETHER = 12  # workers that start at once
-STEPS = 8  # of the event loop until a worker has sent its first request, and a few more
+TOGETHER = 12  # workers that start at once; the others one after another
+STEPS = 8  # turns of the event loop in which a worker surely has sent its first request
 MOST_DOUBTFUL = 3  # questions in a row that fail because of their endpoint
 
 CONCURRENCY = 64
@@ -70,16 +72,16 @@ _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedMod
 async def each_in_turn(
     asks: Sequence[T], in_flight: int, work: Callable[[Iterable[T]], Awaitable[None]]
 ) -> None:
-    """Let a fixed number of workers take the questions in order; the first problem ends all of them
-    and is raised.
+    """Start `in_flight` workers, each a call of `work` with the iterator from which all take their
+    questions in order. The first exception ends all of them and is raised.
     """
     waiting = iter(asks)
     with raise_first():
         async with asyncio.TaskGroup() as group:
             tasks: list[asyncio.Task[None]] = []
-            for place in range(min(in_flight, len(asks))):
-                if place >= TOGETHER:
-                    # Many workers whose requests begin together go on being answered in bursts.
+            for number in range(min(in_flight, len(asks))):
+                if number >= TOGETHER:
+                    # If many workers began together, their replies would go on coming in bursts.
                     for _ in range(STEPS):
                         await asyncio.sleep(0)
                 if tasks and tasks[0].done():  # nothing is left to ask
@@ -97,8 +99,8 @@ def raise_first() -> Iterator[None]:
 
 
 class AnsweredRow(NamedTuple):
-    """The row of a question; `doubtful` where its calls failed and it is not known whether the
-    question or the endpoint is at fault. `calls` has what each call of the program costs.
+    """The row of a question. It is `doubtful` if its calls failed, and either the question or the
+    endpoint may be at fault. `calls` has the usage of each call of the program.
     """
 
     row: ResultRow
@@ -107,8 +109,8 @@ class AnsweredRow(NamedTuple):
 
 
 async def answer_row(program: Program, question: Question, metric: Metric) -> AnsweredRow:
-    """The row of a question, answered and scored, or failed. Raises errors that every other
-    question would meet, too.
+    """Answer and score a question; returns its row, also if it failed. Raises errors that every
+    other question would meet, too.
     """
     began = time.monotonic()
     meter: ForeignMeter | None = books_around().meter
@@ -131,20 +133,20 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                         f"the LM cannot be used ({reason}): check its name and key"
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
-                # An outage is not this question's fault: whether it is one, the next ones show.
+                # Perhaps an outage, and not this question's fault: the next questions will show.
                 doubtful = isinstance(problem, ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not program.foreign:
-                    raise  # such as a missing index: every question would fail the same way
+                    raise  # every question would fail in this way, as by a missing index
                 reason = said_by(problem)
-                if not isinstance(problem, UserError):  # which is a sentence for the user already
+                if not isinstance(problem, UserError):  # that is a sentence already
                     reason = f"{type(problem).__name__}: {reason}"
                 reason = without_keys(reason, lms_in(program))
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
         if refused and program.foreign:
-            # even if the program caught the error, its answer is not the one it would have given
+            # Even if the program caught the error: it would have answered otherwise without it.
             raise refused[0]
-        if prediction is None:  # what was said before it failed shows where
+        if prediction is None:  # to show how far it came
             row["transcript"] = said_in(counted)
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
@@ -152,15 +154,15 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             row = row_of(question, prediction, graded, seconds)
             if judging.calls:
                 row["metric_usage"] = judging.to_dict()
-        # A library may retry or swallow what ends the run: the first refusal decides all the same.
+        # Even if the metric, or a library that it uses, caught the error.
         if refused and not metric.builtin:
-            raise refused[0]  # even if the metric caught the error of a call that it could not make
-    if stray:  # perhaps a call of this question, made in a thread of the program
+            raise refused[0]
+    if stray:  # it may be a call of this question, from a thread of the program
         row["usage"] = row.usage.but(**dict.fromkeys(UNKNOWN))
-    # Where nothing came from a cache, a question takes what its usage says.
+    # What the question costs without a cache, if that differs from its usage.
     if row.usage.cached_calls:
         row["takes"] = total(counted.calls).to_dict()
-    # How far a failed question came before it failed depends on the order in which replies came.
+    # Not of a failed question: how far it came depends on the order in which replies came.
     row["finish_reason"] = None if row.error else usage.finish_reason
     row["truncated"] = row.error is None and usage.truncated_calls > 0
     if usage.models:
@@ -171,7 +173,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
 
 
 def said_in(block: metered) -> list[TurnFields]:
-    """What agents said in a block before it failed, as a row has it."""
+    """The turns of agents in a block that failed, as a row has them."""
     said = []
     for turn in block.turns:
         held: Any = turn
@@ -183,10 +185,11 @@ def said_in(block: metered) -> list[TurnFields]:
 
 @dataclass
 class Doubts(Generic[T]):
-    """Failed questions of which it is not yet known whether they or their endpoint are at fault.
+    """Holds back the rows of failed questions as long as either they or their endpoint may be at
+    fault.
 
-    They are at fault if another question is answered after them, and are then kept. An endpoint is
-    at fault if `MOST_DOUBTFUL` questions fail in a row: the run pauses, and they stay unfinished.
+    If another question is answered after them, they are at fault, and their rows are kept. If
+    `MOST_DOUBTFUL` questions fail in a row, the endpoint is: the run pauses, and they have no rows.
     """
 
     keep: Callable[[T], None]
@@ -207,8 +210,8 @@ class Doubts(Generic[T]):
             raise EndpointDown(self.reason)
 
     def end(self) -> None:
-        """Keep what is held back, once there is nothing more to ask. Raises EndpointDown if no
-        question was answered.
+        """Keep the rows that are held back, since there is nothing more to ask. Raises EndpointDown
+        if no question was answered.
         """
         if self.held and not self.answered:
             raise EndpointDown(self.reason)
@@ -236,9 +239,11 @@ async def _graded(
 def useful_concurrency(
     concurrency: int, program: Program, language_model: object, *, on_cluster: bool = False
 ) -> int:
-    """The number of questions in flight: at most `concurrency`, and at most the calls in flight
-    that any LM of the program allows. Commands share the machine: twice its cores, unless another
-    number was asked for. Those of a cluster wait there, since it may grow with them.
+    """The number of questions in flight: at most `concurrency`, and no more than the most calls in
+    flight that one of the program's LMs allows.
+
+    Programs that are commands share this machine, so by default it is twice its cores, but not
+    those on a cluster, which may grow with the commands that wait.
     """
     starts_commands = any(part.started for _, part in program.parts(Program))
     if concurrency == CONCURRENCY and starts_commands and not on_cluster:
@@ -254,30 +259,32 @@ def lm_names(program: Program, lm: object) -> str:
 
 
 def seat_engines(program: Program, language_model: object) -> list[Any]:
-    """The engine name under which each seat's LM is billed."""
+    """What counts and prices the calls of each seat's LM (`billed_as`)."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
 
 def seated_lms(program: Program, language_model: object = None) -> list[object]:
-    """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
+    """The LM of every seat: its own, else the given one, else DSPy's."""
     return [
         seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()
     ]
 
 
 def lms_in(program: Program, language_model: object = None) -> list[Any]:
-    """Every LM that may be called: those of the seats and other predictors, those inside a user's
-    own program, the default LM, and DSPy's.
+    """Every LM that may be called: those of seats and other predictors, those in a user's own
+    program, the given one, and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
-    # A program's own LMs have to be known before it calls them: only then are they metered.
+    # LMs in a user's program have to be found before they are called, to be metered.
     held = _held_by(program.as_given) if program.foreign else ()
     candidates = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
     return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]
 
 
 def _held_by(module: object) -> list[object]:
-    """The attributes of a user's program and, of a function, what its code names around it."""
+    """The objects among which a user's program may have LMs: its attributes and, for a function,
+    the variables outside of it that its code uses.
+    """
     held = list(getattr(module, "__dict__", {}).values())
     if inspect.isfunction(module):
         around = inspect.getclosurevars(module)

@@ -1,4 +1,4 @@
-"""What the folder of an evaluation shows."""
+"""The card of an evaluation's folder."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ COLUMNS = (
     *("seconds", "error"),
 )
 WITHIN = ("controls", "match-budget")
-"""Where commands about a run put their own folders."""
+"""Sub-folders in which other commands put their results about a run."""
 
 
 def about(title: str, document: Mapping[str, Any]) -> Card:
-    """A card with what a manifest says of program, LMs and data."""
+    """A card that has what a manifest says of program, LMs and data; `title` is before the
+    program.
+    """
     settings = document["settings"]
     program = settings.get("program_spec") or full_name(document["program"])
     parts = (settings.get("data"), settings.get("split"))
@@ -41,11 +43,13 @@ def about(title: str, document: Mapping[str, Any]) -> Card:
 
 
 def names_of_lms(document: Mapping[str, Any]) -> str | None:
+    """The LMs in a manifest, as `AGENT=NAME` unless one is for all; None without any."""
     names = [f"{seat}={lm['name']}".removeprefix("*=") for seat, lm in document["lms"].items()]
     return ", ".join(names) or None
 
 
 def _describe(folder: Path, document: Mapping[str, object]) -> Card:
+    """The card of an evaluation, from its manifest and its summary."""
     card = about("evaluation of", document)
     card.run, card.traced = partial(dict, document), True
     summary = read_object(folder / SUMMARY) or {}
@@ -54,7 +58,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     ahead = rows.exists() and rows.stat().st_size > 0
     if ahead and summary and rows.stat().st_mtime_ns <= (folder / SUMMARY).stat().st_mtime_ns:
         ahead = False
-    if ahead:  # of a killed run the rows are ahead of the summary
+    if ahead:  # the run was killed after its last summary, so it is made from the rows
         summary = earlier(folder).summary.to_dict()
     card.paid(summary.get("paid") or totals(folder).to_dict())
     counts = Counts.of(summary.get("counts") or {"questions": document["questions"]})
@@ -62,7 +66,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     if counts.rows:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
-        # False comes before True: the score by the run's own metric leads.
+        # The score by the run's own metric comes first, since False sorts before True.
         card.scores.sort(key=lambda score: score.name != main)
         card.costs = costs_of(summary)
         card.artifacts = partial(_artifacts, folder, summary)
@@ -72,7 +76,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     ending = summary.get("ending")
     if 0 < counts.rows == counts.errors:
         card.state, card.problem = State.FAILED, "every question failed"
-    # A program that has left its contest is not going to answer the rest.
+    # Unless it has left a contest: then it will not answer the rest.
     elif finished < counts.questions and ending != Ending.LEFT:
         unfinished = f"{finished:,} of {counts.questions:,} rows"
         card.ended(summary.get("stopped") or unfinished)
@@ -84,8 +88,8 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
 
 
 def costs_of(summary: Mapping[str, Any]) -> dict[str, float]:
-    """What a question of a run costs, whatever its cache held, and how long one took, where no
-    answer came from a cache.
+    """The costs per question of a run: those without a cache, and the median seconds if no answer
+    came from a cache.
     """
     usage = summary["usage"]
     costs = question_costs(summary.get("takes") or usage, summary["counts"]["rows"])
@@ -104,7 +108,9 @@ def _counted(counts: Counts, card: Card, finished: int) -> str:
 
 
 def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
-    """The rows as a table and as they are, the dialogues worth reading, the protocol's plots."""
+    """Name → content of the files for MLflow: the rows, also as a table, the most informative
+    dialogues, and the protocol's plots.
+    """
     manifest = Manifest.of(read_object(folder / MANIFEST) or {})
     rows, total = folder / RESULTS, summary["counts"]["rows"]
     files: dict[str, Content] = {
@@ -112,7 +118,7 @@ def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
         MANIFEST: manifest,
         SUMMARY: dict(summary),
     }
-    if metric_name(manifest) == ACCURACY:  # the page marks right and wrong answers
+    if metric_name(manifest) == ACCURACY:  # since the page marks right and wrong answers
         write = partial(_write_dialogues, rows, name_of_run(manifest), total)
         files["dialogues.html"] = Drawn([rows], write)
     program, report = str(manifest.program.get("program")), summary.get("report") or {}

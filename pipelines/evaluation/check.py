@@ -1,4 +1,4 @@
-"""Checks before any LM call: program, questions, engine, folder, and leaks of answers."""
+"""Checks of an evaluation before any LM call: program, questions, folder, and leaks of answers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MOST_REPEATS = 1_000
 
 
 def noted(program: Any, questions: Sequence[Question], lm: object = None) -> list[str]:
-    """Warnings before a program is asked: fields and prompts that its LMs never see, and an adapter
-    that it bypasses.
+    """Warnings about what is given to a program but will not be used: LMs, fields, prompts, and
+    DSPy's adapter.
 
-    Raises UserError for a field that a program of the user's own needs and a question lacks.
+    Raises UserError if a user's own program needs a field that a question lacks.
     """
     warnings: list[str] = program.check(questions) if program.foreign else []
     if program.foreign and lm is not None:
@@ -76,12 +76,12 @@ def sampling_left_out(program: Program, lm: Any) -> list[str]:
                 warnings.append(
                     f"{seat_lm.model} does not accept {key}: the agents' setting is left out"
                 )
-    # Several agents may have the same LM and setting, of which one warning is enough.
+    # Once for several agents with the same LM and setting.
     return list(dict.fromkeys(warnings))
 
 
 def checked(questions: Any) -> list[Question]:
-    """The questions. Raises UserError unless all are labelled questions with ids of their own."""
+    """The questions as a list. Raises UserError unless all are labelled and have different ids."""
     listed = list(questions)
     if not listed:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
@@ -92,13 +92,15 @@ def checked(questions: Any) -> list[Question]:
 
 
 def check_repeats(repeats: object) -> None:
-    """Raise UserError for a number of repeats that is not possible."""
+    """Raise UserError unless `repeats` is a number from 1 to `MOST_REPEATS`."""
     if checked_whole("repeats", repeats) > MOST_REPEATS:
         raise UserError(f"repeats is {repeats:,}: ask each question at most {MOST_REPEATS:,} times")
 
 
 def check_orders(folder: Path, permute: bool) -> None:
-    """Raise UserError where the repeats in a folder have the other kind of option order."""
+    """Raise UserError if the run in a folder has its options permuted and this one not, or vice
+    versa.
+    """
     settings = (read_object(folder / MANIFEST) or {}).get("settings") or {}
     if not permute and settings.get("permute"):
         raise UserError(f"{folder} holds repeats with permuted options: add --permute")
@@ -107,9 +109,9 @@ def check_orders(folder: Path, permute: bool) -> None:
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:
-    """Raises UserError where a folder can be neither written nor created; writes nothing."""
+    """Raise UserError if a folder can be neither written nor created; this writes nothing."""
     try:
-        # The nearest folder that exists decides whether those below it can be made.
+        # The nearest folder that exists decides whether those below it can be created.
         place = next(place for place in (folder, *folder.parents) if place.exists())
     except OSError as problem:  # such as a name that is too long
         raise UserError(
@@ -122,9 +124,8 @@ def check_writable(folder: Path, option: str = "--out") -> None:
 
 
 def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
-    """Warnings about training questions that are like test questions.
-
-    Raises UserError where the same question is in both.
+    """Warnings about training questions that are similar to test questions. Raises UserError if the
+    same question is in both.
     """
     if not train:
         return []
@@ -139,7 +140,7 @@ def check_train(train: Sequence[Question], questions: Sequence[Question]) -> lis
 
 
 def check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[Question]) -> None:
-    """Raises UserError when a demonstration gives away the answer to a test question."""
+    """Raise UserError if a demonstration gives away the answer to a test question."""
     leaks = data.overlap([question for question in train if question.id in shown], questions)
     if leaks:
         raise UserError(

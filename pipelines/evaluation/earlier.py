@@ -1,4 +1,4 @@
-"""The result of an evaluation, from this process or read from the folder of an earlier one."""
+"""`Evaluation`: the result of an evaluation, just made or read from a folder (`earlier`)."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ class Evaluation:
 
     @property
     def program(self) -> Any:
-        """The program that answered, ready to be asked. Raises UserError where the folder has no
-        program, as for imported logs and functions.
+        """The program that answered, ready to be asked. Raises UserError if the folder has none, as
+        for imported logs and functions.
         """
         return self.program_with(None)
 
     def program_with(self, lms: Mapping[str, object] | None) -> object:
-        """The program; if it is loaded from the folder, with these LMs in its seats."""
+        """The program; if it has to be loaded from the folder, its agents get these LMs."""
         if self._program is None:
-            # imports DSPy, which a comparison does not need
+            # It imports DSPy, which a comparison does not need.
             from ..programs.saved import load_program
 
             return load_program(self.folder, lms=lms)
@@ -86,18 +86,20 @@ class Evaluation:
 
     @property
     def stopped(self) -> str | None:
-        """Why it ended early or is no result, since half of its questions failed; None for a
+        """Why the run ended early, or is no result because half of its questions failed; None for a
         complete run.
         """
         counts = self.summary.counts
-        # From half on, the score says more about the failures than about the program.
+        # If half of them failed, the score says more about the failures than about the program.
         if self.summary.stopped or 2 * counts.errors < counts.rows:
             return self.summary.stopped
         return all_failed(self.folder)
 
     @property
     def paused(self) -> bool:
-        """Whether an endpoint or account failed, or half of its questions did."""
+        """Whether the run should go on later: an endpoint, an account or half of the questions
+        failed.
+        """
         return self.summary.ending == Ending.PAUSED or (
             self.stopped is not None and self.summary.stopped is None
         )
@@ -108,8 +110,8 @@ class Evaluation:
         return bool(self.summary.counts.rows == self.summary.counts.errors)
 
     def lines(self) -> list[str]:
-        """The result in two lines: the score, and the cost with the folder. A judge, flaky
-        questions, and questions without a metered call get lines of their own.
+        """The result in two lines, the score and the cost, and further lines about a judge, flaky
+        questions, and questions without a metered call.
         """
         lines = [score_line(self.summary), flaky_line(self.summary)]
         if judge := self.summary.run.judge:
@@ -119,9 +121,9 @@ class Evaluation:
         return list(filter(None, lines))
 
     def next_command(self, asked: str = "") -> str:
-        """The next step: compare with another run of the same questions, unless all have failed;
-        else look at failures, unreadable replies and answers without an LM, or let a contest find
-        the best program, on questions that are read and checked as `asked`.
+        """The command for the next step: compare with another run of the same questions; else look
+        at failures, unreadable replies and answers without an LM; else let a contest find the best
+        program, with `asked` as its further options.
         """
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
@@ -131,7 +133,7 @@ class Evaluation:
             return shlex.join(["folkmoot", "show", str(self.folder)])
         run = self.summary.run
         lms = run.lm_names
-        if "*" in run.lms:  # another agent's LM is no contestant, and a contest has a judge
+        if "*" in run.lms:  # not other agents' LMs: in a contest, only `*` and the judge have one
             known = {"*", "judge"} & run.lms.keys()
             if asked.startswith("--with "):
                 known = set(run.lms)
@@ -140,7 +142,7 @@ class Evaluation:
         return " ".join(filter(None, words))
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The remaining figures, one line each, by name."""
+        """The figures of the result, name → a line; if `quiet`, the first alone."""
         lines = result_lines(self.summary, self.seconds)
         if quiet:
             return dict([next(iter(lines.items()))])
@@ -168,7 +170,9 @@ class Evaluation:
         return self.rows.to_pandas()
 
     def plot(self, path: str | Path) -> Path:
-        """Draw the score, also for each group of questions, with intervals, as PNG or SVG."""
+        """Draw the score with its interval, also for each group of questions, as PNG or SVG;
+        returns the path.
+        """
         from ..plots.evaluation import score_plot
 
         scores = {"all questions": self.summary.main}
@@ -183,7 +187,7 @@ class Evaluation:
 
     @property
     def run_id(self) -> str | None:
-        """The evaluation's run in MLflow; None when it has none."""
+        """The id of the evaluation's run in MLflow; None if it has none."""
         if self._tracking and self._tracking.run_id:
             return self._tracking.run_id
         return self.summary.run.mlflow_run_id
@@ -195,8 +199,8 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers, 0 to 1. Raises UserError where the metric has no right and
-        wrong.
+        """The share of right answers, 0 to 1. Raises UserError if the metric does not tell right
+        from wrong.
         """
         return self.summary.accuracy
 
@@ -219,11 +223,11 @@ class Evaluation:
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:
-    """The evaluation in a folder that `evaluate` wrote, finished or not; an evaluation is returned
-    unchanged.
+    """The evaluation in a folder that `evaluate` wrote, finished or not; an `Evaluation` is
+    returned as it is.
 
-    Raises UserError for something that is neither an evaluation nor the name of a folder, no such
-    folder, no run in it, a damaged file, and no finished row yet.
+    Raises UserError for anything else, and for a folder that is missing, damaged, without a run, or
+    without a finished row.
     """
     if isinstance(run, Evaluation):
         return run
@@ -241,7 +245,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     summary = summarise(
         read_rows(rows) if rows.exists() else (),
         described["questions"],
-        lambda _: written.get("report") or {},  # which only the program can compute
+        lambda _: written.get("report") or {},  # as written: only the program can compute it
         described,
     )
     bills = {name: written[name] for name in ("paid", "lost") if written.get(name) is not None}
@@ -262,6 +266,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
 
 @cache
 def _bills_as_read() -> Any:
+    """The type of the bills in a summary, as `misfit` checks it."""
     return dict[str, as_read(UsageFields)]  # type: ignore[misc]
 
 
@@ -270,7 +275,7 @@ load_run = earlier
 
 
 def all_failed(out: Path) -> str:
-    """Why a run is no result: how many of its rows failed, and their most frequent error."""
+    """The sentence why a run is no result: how many rows failed, and their most frequent error."""
     errors = [row.error is not None for row in read_rows(out / RESULTS)]
     common = common_error(read_rows(out / RESULTS))
     if common is None:

@@ -1,5 +1,5 @@
-"""The plan before spending: calls, tokens, cost and time of an evaluation, and what its sample can
-show.
+"""Estimates before anything is paid: the calls, tokens, cost and time of an evaluation, and which
+difference its sample can show.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ from ..runs.rows import RESULTS
 CHARS_PER_TOKEN = 4  # of English text, roughly, with current tokenisers
 SAMPLE = 200  # questions whose requests are rendered; more would change little
 PASSAGES = 6  # passages that an agent with evidence is shown at most: three for each of two queries
-ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
-ARGUED_TOKENS = (40, 400)  # … that argues first …
-THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
+# The length of a reply that is only an answer; of one that argues first; and of one by an LM that
+# thinks, if its tokens are not limited.
+ANSWER_TOKENS = (5, 30)
+ARGUED_TOKENS = (40, 400)
+THOUGHT_TOKENS = (200, 3000)
 
 READINGS = 2
-"""How often an answer is asked for at most: once more where it cannot be read."""
+"""How often an answer is asked for at most: once more if it cannot be read."""
 
 MOST_ROWS = 2_000  # of an earlier run that are read
-USUAL_SPREAD = 1.5  # by which replies to another program may be shorter or longer
-WIDEST = 3.0  # the widest factor of an estimate, down and up
+USUAL_SPREAD = 1.5  # factor by which replies to another program may be shorter or longer
+WIDEST = 3.0  # the largest factor of uncertainty, down and up
 
 UNKNOWN = "the cost of your own program is unknown before its first run"
 
@@ -54,18 +56,21 @@ Range = tuple[float, float]
 @dataclass(frozen=True)
 class CostEstimate:
     """The estimated cost of an evaluation, each figure as (low, high). Answers from records or the
-    call cache cost nothing, but a plan does not know about them.
+    call cache will cost nothing, but are not known before.
 
     Attributes:
         calls: if all agents agree at once, and if they never do; None if the program does not say.
-        most_calls: if, in addition, every answer has to be asked for twice. prompt_tokens,
-        completion_tokens: counted from prompts, or from a pilot; None without both.
-        cost_usd: None when a price is unknown. unpriced: the LMs with an unknown price. seconds:
-            None when the time per call is unknown.
+        most_calls: if, in addition, every answer has to be asked for twice.
+        prompt_tokens, completion_tokens: counted from prompts, or taken from a pilot; None if there
+            is neither.
+        cost_usd: None if a price is unknown.
+        unpriced: the LMs without a known price.
+        seconds: None if the time per call is unknown.
         smallest_difference: the difference in accuracy, 0 to 1, that this many paired questions
-            show with 80% power when only one of two programs is right on 10%, and on 35%, of them;
-            1 where they are too few. pilot: the earlier run of the same program and LMs that the
-            cost per question is taken from.
+            show with 80% power, if only one of two programs is right on 10%, and on 35%, of them; 1
+            if they are too few.
+        pilot: the earlier run of the same program and LMs from which the cost per question is
+            taken.
     """
 
     questions: int
@@ -81,9 +86,7 @@ class CostEstimate:
 
     @property
     def dearest(self) -> float:
-        """The highest cost in USD: with every answer asked for twice, unless a pilot shows how many
-        were.
-        """
+        """The highest cost in USD; without a pilot, every answer counts as asked for twice."""
         if self.cost_usd is None:
             return math.inf
         if self.pilot:
@@ -108,11 +111,16 @@ def estimate(
 ) -> CostEstimate:
     """Estimate the cost of an evaluation without calling an LM.
 
-    Args: program: any folkmoot program. questions: the evaluation's questions; at least one. lm:
-    the LM of every seat without its own. asked: the questions still to be asked, if not all of
-    `questions`. concurrency: most questions in flight.
-        seconds_per_call: the time per call, where known. judged: calls of a judge. out: the folder
-            of the run; the cost per question is taken from it and from the runs beside it.
+    Args:
+        program: any folkmoot program.
+        questions: the evaluation's questions; at least one.
+        lm: the LM of every seat without its own.
+        asked: the questions still to be asked, if not all of `questions`.
+        concurrency: most questions in flight.
+        seconds_per_call: the time per call, if it is known.
+        out: the folder of the run. From it, or from a run next to it, the cost per question is
+            taken if program and LMs are the same.
+        judged: the number of calls of a judge.
     """
     todo = questions
     if asked is not None:
@@ -140,10 +148,10 @@ def estimate(
         first = _first_request(seat, used, todo)
         replies = _reply_tokens(seat, used)
         if usual is not None:
-            # What the same LMs wrote to another program says more than the constants do.
+            # Their replies to another program say more about these LMs than the constants do.
             replies = (usual / USUAL_SPREAD, usual * USUAL_SPREAD)
         for end in (0, 1):
-            # A later request has in it what was said before it.
+            # Later requests also quote what was said before.
             each = first + _heard(seat, depth[end], replies[end], end)
             prompt = asks[end] * each
             completion = asks[end] * replies[end]
@@ -183,8 +191,8 @@ def estimate(
 
 
 class Pilot(NamedTuple):
-    """The mean cost of a question in an earlier run: tokens, dollars (None if unknown), and the
-    factor by which the mean of other questions may differ.
+    """What a question cost on average in an earlier run: tokens, USD (None if unknown), and the
+    factor by which the mean of other questions may differ. `seen` names the run in words.
     """
 
     prompt: float
@@ -195,8 +203,8 @@ class Pilot(NamedTuple):
 
 
 def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
-    """The mean cost per question of the latest run with paid calls of the same program and LMs, in
-    this folder or beside it.
+    """The pilot in the latest run of the same program and LMs that paid for calls, in this folder
+    or next to it; None without one.
     """
     wanted = as_json({**hashes(program), "lms": lms_of(program, lm)})
     for folder, run in former_runs(out):
@@ -215,14 +223,14 @@ def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
         seen = f"{counted(n, 'question')} of {folder}"
         prompt = fmean(usage.prompt_tokens or 0 for usage in paid)
         completion = fmean(usage.completion_tokens or 0 for usage in paid)
-        # Two standard errors of the mean, and a tenth for what the pilot has not met.
+        # Two standard errors of the mean, and a tenth for what the pilot did not meet.
         return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
     return None
 
 
 def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
-    """The mean tokens of a reply in the latest run beside this folder that asked the same LMs with
-    another program; None without one.
+    """The mean tokens of a reply in the latest run next to this folder that asked the same LMs;
+    None without one.
     """
     wanted = as_json(lms_of(program, lm))
     for folder, run in former_runs(out):
@@ -239,40 +247,41 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
 
 
 def _paid_in(folder: Path) -> list[Usage]:
-    """The usage of each question of a run that no cache has answered, over its first rows."""
+    """The usage of each question that no cache answered, among the first rows of a run."""
     paid = []
-    # A run that has only begun may have its manifest alone.
+    # A run that has only begun may have no rows yet.
     with suppress(OSError):
         for row in islice(records(folder / RESULTS, ("id", "usage")), MOST_ROWS):
             if not isinstance(row["usage"], dict):
                 continue
             usage = Usage.of(row["usage"])
-            # A question that a cache has answered in part does not show what one costs.
             if usage.calls and not usage.cached_calls:
                 paid.append(usage)
     return paid
 
 
 def _first_request(seat: Seat, lm: object, questions: Sequence[Question]) -> float:
-    """The mean tokens of a seat's first request, over a few of the questions."""
-    # Spread evenly: a file may be sorted by length or topic.
+    """The mean tokens of an agent's first request, over a sample of the questions."""
+    # Spread evenly, since a file may be sorted by length or topic.
     some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
     chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
     return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
 
 
 def _texts(seat: Seat, lm: object, question: Question) -> Iterator[str]:
+    """The texts of an agent's first request about a question."""
     profile = profile_of(lm) or DEFAULT_PROFILE
     inputs = seat.inputs(Task.of(**question.inputs()))
     shown = (seat.predict.signature, seat.predict.demos, inputs, profile)
     if profile.layout == "plain":
         yield plain_prompt(*shown)
     else:
-        yield SYSTEM  # the prompt of the other layout is as long
+        yield SYSTEM  # that of the other `Wording` is as long
         yield from (text for _, text in chat_messages(*shown))
 
 
 def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
+    """The tokens that a reply of an agent may have, as (low, high), by its fields and limits."""
     settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
     limit = settings.get("max_tokens")
     if limit is None and lm is not None and thinks(lm.model):
@@ -286,8 +295,8 @@ def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
 
 
 def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
-    """The mean tokens that later requests have beyond a first one: half of the transcript, and
-    passages.
+    """The mean tokens that an agent's requests have in addition to a first one: half of the
+    transcript, and passages (only for the high `end`).
     """
     fields = seat.predict.signature.input_fields
     heard = 0.0
@@ -299,11 +308,12 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
 
 
 def estimate_lines(plan: CostEstimate, budget: object, *, is_rate: bool = True) -> list[str]:
-    """Describe in two lines the likely and the highest cost of a run, and what it can show."""
+    """Two lines: the likely and the highest cost of a run, and what it can show."""
     return [_bill_line(plan, budget), shows(plan.questions, is_rate=is_rate)]
 
 
 def _bill_line(plan: CostEstimate, budget: object) -> str:
+    """The likely calls, tokens, cost and time, and the most that the run may cost."""
     ceiling = ""
     if budget:
         ceiling = f"; at most {budget}"
@@ -314,7 +324,7 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
         middle.append(counted(round(likely(plan.calls)), "call"))
         most.append(counted(plan.most_calls, "call"))
     tokens = likely(plan.prompt_tokens) + likely(plan.completion_tokens)
-    # Two figures: more would claim to know it better.
+    # Two significant digits: more would suggest that it is known better.
     middle.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
     if plan.cost_usd is not None:
         middle.append(rounded_money(likely(plan.cost_usd)))
@@ -331,15 +341,17 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
 
 
 def likely(ends: Range) -> float:
-    """The middle of an estimate that spans orders of magnitude: the geometric mean."""
+    """The geometric mean of an estimate, whose ends may differ by orders of magnitude."""
     return math.sqrt(ends[0] * ends[1])
 
 
 def left_of(
     folder: Path, questions: Sequence[Question], retry_errors: bool = False, *, repeats: int = 1
 ) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left unanswered, one for each repeat, and
-    its seconds per call. Torn and foreign lines are skipped here; the run itself reports them.
+    """The questions that an earlier attempt in a folder left unanswered, as often as repeats are
+    missing, and its seconds per call (None without calls).
+
+    Damaged lines are skipped; the run itself reports them.
     """
     done, seconds, calls = set[tuple[Any, Any]](), 0.0, 0
     with suppress(OSError):
@@ -351,11 +363,11 @@ def left_of(
                 continue
             if not (retry_errors and row.get("error")):
                 done.add((row["id"], row.get("repeat", 0)))
-            # An answer from a cache takes no time, which says nothing about the LM.
+            # Only if no call was answered by a cache, which says nothing about the LM's speed.
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
     left = []
-    # Repeat by repeat, as they are asked.
+    # In the order in which they are asked.
     for repeat in range(repeats):
         left += [question for question in questions if (question.id, repeat) not in done]
     if not calls:

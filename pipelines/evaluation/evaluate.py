@@ -1,5 +1,5 @@
-"""Runs a program over questions: concurrent, bounded, every row on disk, resumable after
-any death.
+"""`evaluate`: answers questions with a program and scores them. Every row is written at once, so
+that a run can be resumed, however it ended.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
 
 
 def recheck(run: Any, check: Any, questions: Any = None, **options: Any) -> Evaluation:
-    """Check the kept answers of a run of tasks once more, without a call.
+    """Check the answers of an earlier run of tasks once more, without an LM call.
 
     Args:
         run: the run, or its folder.
         check: a command or a function, as for `evaluate`.
-        questions: the tasks, where the run does not note their source.
+        questions: the tasks, if the run does not say where they come from.
         options: `out`, `answer_file`, `sandbox` and other arguments of `evaluate`.
     """
     return evaluate(run, questions, recheck=True, check=check, **options)
@@ -69,20 +69,22 @@ aevaluate = awaitable(evaluate, _ASYNC)
 
 
 def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = None) -> Evaluation:
-    """Carry out the plan. `show` gets a result that ended well before it is sent to the tracking
-    store.
+    """Carry out a plan; returns the result. `show` is called with a result that ended well, before
+    it is sent to the tracking store.
     """
     if not plan.program.lacks_weights:
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
         training = _fit_weights(plan)
-        # Its budget is the account around both: the weights are paid from it, too.
+        # The account around both has the budget, from which the weights are paid, too.
         within = replace(plan, request=replace(plan.request, budget=None))
         return _evaluated(within, show, training)
 
 
 def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
-    """Run the ensemble on training questions by majority, then set its weights from those rows."""
+    """Run the ensemble on the training questions by majority, and set the weights of its members by
+    how well each answered; returns the weights.
+    """
     program: Any = plan.program
     with program.unweighed():
         training = _evaluated(plan.on_training(WEIGHTS))
@@ -98,6 +100,7 @@ def _evaluated(
     show: Callable[[Evaluation], None] | None = None,
     training: FittedWeights | None = None,
 ) -> Evaluation:
+    """Answer the questions of a plan whose program needs no fitting (any more)."""
     request, began = plan.request, time.monotonic()
     if (stored := _finished(plan)) is not None:
         return stored
@@ -140,9 +143,7 @@ def _evaluated(
 
 
 def _finished(plan: EvaluationPlan) -> Evaluation | None:
-    """The evaluation in the plan's folder, if the plan asks for nothing more: it is shown as it is
-    stored.
-    """
+    """The evaluation that is stored in the plan's folder, if nothing is left to do; else None."""
     request, folder = plan.request, plan.out
     if folder is None:
         return None
@@ -156,9 +157,8 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
         return None
     try:
         stored = earlier(folder)
-    except UserError:  # of damaged rows, which the run itself says
+    except UserError:  # rows are damaged, of which the run itself will tell
         return None
-    # With more repeats, or more questions, the same folder has something left to do.
     counts = stored.summary.counts
     whole = counts.rows == len(plan.questions) * request.times
     asks_again = request.retry_errors and counts.errors
@@ -177,7 +177,7 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
             sheet.ask()
             sheet.doubts.end()
     except EndpointDown as problem:
-        # Where nothing was ever answered, it is rather a wrong address than an outage.
+        # If nothing was ever answered, the address is more likely wrong than the endpoint down.
         if not sheet.state.done:
             return problem
         sheet.stopped, sheet.paused = paused(problem), True
@@ -187,9 +187,9 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
 
 
 def _check_judge(plan: EvaluationPlan, sheet: AnswerSheet) -> None:
-    """Ask the judge about answers that people graded, and note the agreement."""
+    """Ask the judge about answers that people graded, and write the agreement into `run.json`."""
     if plan.judge_sample is not None:
-        from .judge_sample import agreement_with_people  # brings the readers of files
+        from .judge_sample import agreement_with_people  # heavy, by the readers of files
 
         at_once = min(plan.request.concurrency, CONCURRENCY)
         sheet.run.about["judge"] = run_sync(

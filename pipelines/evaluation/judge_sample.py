@@ -1,4 +1,4 @@
-"""Answers that people graded, and the agreement of a judge with them."""
+"""A sample of answers that people graded, and how far a judge agrees with them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
 
 
 def sample_of(source: object) -> list[Question]:
-    """Read answers that people graded, from anything that `fm.load` takes: `answer` is the
-    reference, `given` the graded answer, and `verdict` right or wrong. Raises UserError for a row
-    without one of these.
+    """The answers that people graded, from anything that `fm.load` accepts: `answer` is the
+    reference, `given` the graded answer, and `verdict` says right or wrong. Raises UserError for a
+    row without one of these.
     """
     rows = load(source, kind="open")
     for row in rows:
@@ -54,14 +54,14 @@ def sample_of(source: object) -> list[Question]:
 async def agreement_with_people(
     judge: JudgeMetric, sample: Iterable[Question], at_once: int
 ) -> JudgeFields:
-    """The agreement of the judge with people: the share and Cohen's kappa, each with its interval;
-    the questions on which the judge is too kind, too strict or unreadable (which counts as
-    disagreement); and the usage of its calls.
+    """The judge's verdicts on the sample, compared with those of people: the share that agrees and
+    Cohen's kappa, each with its interval; the questions on which the judge is too kind, too strict
+    or unreadable (which counts as disagreement); and the usage of its calls.
     """
-    rows, places = list(sample), asyncio.Semaphore(at_once)
+    rows, slots = list(sample), asyncio.Semaphore(at_once)
 
     async def verdict(row: Question) -> bool | None:
-        async with places:
+        async with slots:
             with asking(seat=METRIC, question=row.id), suppress(MetricError):
                 return (await judge.grade(row, dspy.Prediction(answer=row.meta[GIVEN]))).correct
         return None
@@ -72,7 +72,7 @@ async def agreement_with_people(
     too_kind, too_strict, unreadable = list[str](), list[str](), list[str]()
     for row, found in zip(rows, verdicts, strict=True):
         people = bool(_verdict(row))
-        # What the judge left open is in neither of kappa's two classes.
+        # Not for kappa, which has two classes: right and wrong.
         if found is None:
             unreadable.append(row.id)
             continue
@@ -97,5 +97,6 @@ async def agreement_with_people(
 
 
 def _verdict(row: Question) -> bool | None:
-    # Spreadsheets write 1 as 1.0.
+    """What people found of a row's answer: right or wrong; None if that cannot be read."""
+    # A spreadsheet may have 1 as 1.0.
     return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))

@@ -1,4 +1,4 @@
-"""The metric of a run, and its judge's LM."""
+"""Makes the metric that a request asks for, with its judge's LM."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..programs.seats import Seating
 
 
 def metric_given(request: Judged, seating: Seating, judge_sample: object = None) -> Metric:
-    """The metric of a request: its check of tasks, or what `metric_of` makes of its metric, with
-    the LM of a judge. Raises UserError for an LM or a sample without a judge.
+    """The metric of a request: a check of tasks, a judge, or what `metric_of` makes of its
+    `metric`. Raises UserError for a judge's LM or sample without a judge.
     """
     metric, judge_lm = request.metric, None
     if request.judge_lm:

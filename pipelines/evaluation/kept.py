@@ -1,4 +1,4 @@
-"""The answers and the questions of an earlier run, to be used again without a call."""
+"""The answers and questions of an earlier run, to be checked again without an LM call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .repeats import ROLLOUTS_EACH
 
 
 class KeptAnswers(Foreign):
-    """The program of a run, which gives the answers of its rows once more."""
+    """A program that returns the answers in the rows of an earlier run."""
 
     def __init__(self, run: Any) -> None:
         super().__init__(lambda question: None)
@@ -33,8 +33,8 @@ class KeptAnswers(Foreign):
         return self.run.summary.run.program
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """What the row says. Raises CommandError where the program gave no answer."""
-        # A repeat is known by its rollout id, which `fresh` has moved on by so many.
+        """The answer in the question's row. Raises CommandError if it has none."""
+        # The number of the repeat shows in the rollout id, which `fresh` has set.
         row = self.kept[question.id, ROLLOUTS.get().rollout // ROLLOUTS_EACH]
         if row.error is not None and row.answer is None:
             raise CommandError(f"kept from {self.run.folder}: {row.error}")
@@ -43,8 +43,8 @@ class KeptAnswers(Foreign):
 
 
 def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
-    """The questions of a run: the user's list, or read again from the source in its settings or
-    from another `source`. Raises UserError when they cannot be read or are not the same.
+    """The questions of a run, from `source` (a list, or where to read them), else read again from
+    where its settings say. Raises UserError if they cannot be read or are not the same.
     """
     if source is not None and not isinstance(source, str | Path):
         listed = data.listed(source)
@@ -60,7 +60,7 @@ def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
         raise UserError(f"{run.folder} does not note where its questions come from: give --data")
     split = settings.split
     if source is not None and not catalogue.find(source):
-        split = None  # A file in place of the data set has no splits.
+        split = None  # of the data set that a file now replaces
     columns = pairs_of(settings.columns, "columns", "FIELD=COLUMN", "question=text")
     try:
         questions = data.listed(

@@ -1,4 +1,4 @@
-"""Plans an evaluation: reads and checks all input, and estimates its cost and what it can show."""
+"""The plan of an evaluation: all input read and checked, its cost estimated, and no LM asked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ WEIGHTS = "weights"  # sub-folder: the run on the training questions that fit we
 
 @dataclass
 class EvaluationPlan:
-    """An evaluation that is checked; no LM has been called."""
+    """An evaluation whose input is checked; no LM has been called."""
 
     request: EvaluateRequest
     program: Program
@@ -76,16 +76,17 @@ class EvaluationPlan:
 
     @cached_property
     def engines(self) -> list[Any]:
-        """The engine names under which all LMs are billed, the judge's included."""
+        """What counts and prices the calls of all LMs (`billed_as`), the judge's included."""
         return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
 
     @property
     def lms(self) -> list[Any]:
+        """All LMs that may be called, the judge's included."""
         return [*lms_in(self.program, self.lm), *self.metric.lms]
 
     @cached_property
     def estimate(self) -> CostEstimate:
-        """The estimated cost of the questions that are left, and what the whole sample can show."""
+        """The estimated cost of the questions without a row, and what the whole sample can show."""
         from .estimate import estimate, left_of
 
         asked, each = self.questions * self.request.times, None
@@ -108,10 +109,11 @@ class EvaluationPlan:
 
     @property
     def cost(self) -> tuple[float, float] | None:
+        """The estimated cost in USD as (low, high); None if it is unknown."""
         return self.estimate.cost_usd
 
     def lines(self) -> list[str]:
-        """Describe in a few lines what is asked, what it may cost, and what it can show."""
+        """The plan in a few lines: what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
         what = f"{self.title} on {counted(len(self.questions), 'question')} ({kinds})"
         if self.settings.data:
@@ -149,6 +151,7 @@ class EvaluationPlan:
 
     @property
     def title(self) -> str:
+        """The program as the user gave it, else its name."""
         return str(self.settings.get("program_spec") or self.program.describe()["program"])
 
     def to_dict(self) -> dict[str, object]:
@@ -161,8 +164,8 @@ class EvaluationPlan:
         }
 
     def account(self) -> Account | None:
-        """The budget that earlier attempts left. Raises UserError for a budget that cannot be
-        enforced.
+        """The account of the budget, less what earlier attempts have paid; None without a budget.
+        Raises UserError for a budget that cannot be enforced.
         """
         folders = () if self.out is None else (self.out, self.out / WEIGHTS)
         return account_of(self.request.budget, self.engines, *folders)
@@ -178,8 +181,8 @@ class EvaluationPlan:
         return data.fingerprint(self.questions)
 
     def default_out(self) -> Path:
-        """A folder name that is unique to the run: its hash covers everything that is compared
-        before a run resumes.
+        """The folder of a run for which none was given. Its name has a hash of all that has to be
+        equal for a run to be resumed.
         """
         learnt = self.settings.get("train_fingerprint")
         identity: list[object] = [hashes(self.program), self.settings["sets"], self.seated]
@@ -199,8 +202,8 @@ class EvaluationPlan:
         return RUNS / f"{slug[:100]}-{digest[:8]}"
 
     def kept_in(self, out: Path | None) -> EvaluationPlan:
-        """The same plan with its run in this folder. Raises UserError for a folder that cannot be
-        used.
+        """A copy of the plan with its run in this folder. Raises UserError if that is not possible,
+        or if the budget cannot be enforced.
         """
         planned = replace(self, out=out)
         planned._check_out()
@@ -209,14 +212,14 @@ class EvaluationPlan:
     def _check_out(self) -> None:
         if self.out is not None:
             check_writable(self.out)
-            # Weights that are yet to be fitted decide which program the folder holds.
+            # Not before weights are fitted, since they are a part of the program.
             if not self.program.lacks_weights:
                 RUN.earlier(self.out, self.manifest)
             check_orders(self.out, self.request.permute)
-        self.account()  # refuse a bad budget now, before any question is paid for
+        self.account()  # raises for a bad budget now, before any question is paid for
 
     def on_training(self, part: str) -> EvaluationPlan:
-        """The evaluation on the training questions, in a sub-folder and untracked."""
+        """The plan to evaluate on the training questions, in a sub-folder and untracked."""
         request = replace(
             self.request,
             budget=None,
@@ -238,10 +241,10 @@ class EvaluationPlan:
 def plan_evaluation(
     request: EvaluateRequest, *, stored: bool = False, keyless: bool = False
 ) -> EvaluationPlan:
-    """Read and check all input. Raises UserError before any LM is called.
+    """Read and check all input; returns the plan. Raises UserError before any LM is called.
 
-    With `stored`, a run without a folder gets one under `runs/`. With `keyless` (a plan alone), no
-    keys are needed.
+    With `stored`, a run without a folder gets one under `runs/`. With `keyless`, no keys are
+    needed, since only the plan is wanted.
     """
     checked_whole("concurrency", request.concurrency)
     seating, sets = Seating(request, keyless=keyless), parse_sets(request.parameters())
@@ -312,6 +315,7 @@ def plan_evaluation(
 
 
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:
+    """The program of a request. Raises UserError if it cannot be evaluated as asked."""
     source: Any = request.program
     if isinstance(source, str | Path):
         from ..programs.resolve import program_of
@@ -329,7 +333,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
     if request.seed is not None and "seed" not in sets and isinstance(request.program, str | Path):
         for _, part in program.parts(Program):
             part.reseed(request.seed)
-    # Only the outermost ensemble has its weights fitted, on rows that show its own votes.
+    # Weights are fitted from rows, which only show the votes of the outermost ensemble.
     for _, inner in program.named_sub_modules(Program):
         if inner is not program and inner.lacks_weights:
             raise UserError(
@@ -339,6 +343,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
 
 
 def _questions(program: Any, request: EvaluateRequest) -> list[Question]:
+    """The questions of a request. Raises UserError unless they can be scored."""
     if request.recheck:
         return _kept_questions(program, request)
     how = request.named("split", "limit", "seed", "kind", "show")
@@ -346,12 +351,11 @@ def _questions(program: Any, request: EvaluateRequest) -> list[Question]:
 
 
 def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
-    """The questions of the run that have a row."""
+    """The questions that have an answer in the run that is checked again."""
     if request.check is None and getattr(request.metric, "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
     from .kept import questions_of
 
-    # A run that was stopped has answers to some of its questions.
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
     return checked([question for question in asked if question.id in names])
@@ -360,12 +364,15 @@ def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
 def _judge_sample(request: EvaluateRequest) -> list[Question] | None:
     if request.judge_sample is None:
         return None
-    from .judge_sample import sample_of  # brings the readers of files
+    from .judge_sample import sample_of  # heavy, by the readers of files
 
     return sample_of(request.judge_sample)
 
 
 def _train(request: EvaluateRequest, program: Program) -> list[Question]:
+    """The training questions of a request. Raises UserError if they are needed and not given, or
+    given and not needed.
+    """
     weights = program.lacks_weights
     if request.train is None:
         if weights:
@@ -392,8 +399,8 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
 def _with_demos(
     request: EvaluateRequest, program: Program, train: list[Question], questions: Sequence[Question]
 ) -> tuple[Program, list[Question]]:
-    """The program with the requested demonstrations, and the remaining training questions:
-    questions that agents are shown with their answers cannot be used to fit weights.
+    """The program with the requested demonstrations, and the training questions that are not among
+    them. Raises UserError if a demonstration is a test question.
     """
     for _, part in program.parts(Program):
         worked = getattr(part, "demonstration", None)
@@ -407,7 +414,7 @@ def _with_demos(
     if not request.demos:
         return program, train
     program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
-    # An agent would only repeat the answer that it was shown.
+    # Weights cannot be fitted on these: an agent would repeat the answer that it was shown.
     shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
     check_shown(shown, train, questions)
     left = [question for question in train if question.id not in shown]
@@ -425,7 +432,7 @@ def _settings(
     train: Sequence[Question],
     warnings: Sequence[str],
 ) -> RunSettings:
-    """The settings of the request that the run keeps."""
+    """The settings of the request that are written into `run.json`."""
     noted: dict[str, object] = {"command": "evaluate"}
     program, sets = None, parse_sets(request.parameters())
     if isinstance(request.program, str | Path):
@@ -437,7 +444,7 @@ def _settings(
 
         where = (str(request.questions), request.split, request.limit, request.seed)
         noted |= recorded(questions, *where)
-    if request.columns or request.kind:  # all that is needed to read the same questions again
+    if request.columns or request.kind:  # needed to read the same questions again
         noted |= {"columns": pairs_text(request.columns), "kind": request.kind}
     if request.permute or request.repeats > 1:
         noted |= {"repeats": request.repeats, "permute": request.permute}
@@ -448,7 +455,7 @@ def _settings(
         noted["train"] = str(request.train) if isinstance(request.train, str | Path) else None
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
-        # The settings of the run that is checked again say where its questions come from.
+        # With the settings of the checked run, which say where its questions come from.
         run = earlier(request.program)  # type: ignore[arg-type]
         noted |= {**run.summary.run.settings, "rechecked": program}
     if warnings:

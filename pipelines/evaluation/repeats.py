@@ -1,4 +1,4 @@
-"""Repeats of questions: their order, the caches they bypass, and the orders of their options."""
+"""Repeats of a question: which caches they bypass, and the order of their options."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from ..lms.named import engine_of
 from ..lms.store import books_around
 
 ROLLOUTS_EACH = 10_000_000
-"""The distance between the rollout ids of two repeats: larger than any program's number of samples.
-"""
+"""The distance between the rollout ids of two repeats; no program draws as many samples."""
 
 
 class Ask(NamedTuple):
@@ -33,8 +32,8 @@ class Ask(NamedTuple):
 
 @contextmanager
 def fresh(repeat: int) -> Iterator[None]:
-    """Give the calls of a repeat their own sample ids, so that only records of the same repeat
-    answer them, not the shared call cache or the records of other repeats.
+    """Make the calls in the block independent samples: the shared call cache does not answer them,
+    and records only those of the same repeat. For the first repeat nothing changes.
     """
     if not repeat:
         yield
@@ -46,8 +45,8 @@ def fresh(repeat: int) -> Iterator[None]:
 
 
 def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
-    """The program and the LM for repeats, which bypass DSPy's own cache of LMs that folkmoot did
-    not make, since it would return the first answer again.
+    """The program and the LM for repeats: foreign LMs are copied without DSPy's own cache, which
+    would return the first answer again.
     """
     cached = [name for name, one in predictors_of(program).items() if _cached(one.lm)]
     if cached:
@@ -61,13 +60,16 @@ def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
 
 
 def _cached(lm: object) -> bool:
+    """Whether an LM is a foreign one that uses DSPy's cache."""
     return isinstance(lm, dspy.BaseLM) and engine_of(lm) is None and bool(getattr(lm, "cache", 0))
 
 
 def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping[str, str]]:
-    """The question with its options in the order of a repeat, and the original label of each shown
-    label. The first repeat has the original order. The next ones rotate it by one place each, so
-    that every option is at every place once; further orders are drawn by the question's id.
+    """The question with its options in the order of a repeat, and shown label → original label
+    (empty in the original order).
+
+    The first repeat has the original order, and each of the next ones rotates it by one more, so
+    that every option comes at every position once. Further orders are drawn by the question's id.
     """
     if not repeat or not question.choices:
         return question, {}
@@ -85,8 +87,8 @@ def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping
 
 
 def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) -> ResultRow:
-    """The row of a question shown in another order, with the question's original labels; texts in
-    its transcript are unchanged.
+    """The row of a question that was shown in another order, with the original labels in place of
+    the shown ones. Texts in its transcript are unchanged.
     """
     if not own:
         return row

@@ -1,4 +1,6 @@
-"""The one loop that answers questions: the rows of a run, from opening its files to its summary."""
+"""The one loop that answers questions and writes their rows: `AnswerSheet`, from opening the files
+of a run to its summary.
+"""
 
 from __future__ import annotations
 
@@ -56,21 +58,21 @@ Taken = tuple[ResultRow, Seen | None]
 """A row, with the calls of its question if it is traced."""
 
 MOST_WORKERS = 3
-"""A task becomes an error row once so many workers have died with it."""
+"""A task becomes an error row after so many workers have died during it."""
 
 UNREADABLE = 10
-"""A run ends when none of its first so many answers can be read: the rest would be paid for in
+"""A run ends if none of its first so many answers can be read, since the rest would be paid for in
 vain.
 """
 
 
 @dataclass
 class AnswerSheet:
-    """The questions of a plan and their rows in the folder of a run: which are answered, how one is
-    asked, and what becomes of its row. An evaluation, each program of a contest and each setting of
-    a study is answered on one.
+    """The questions of a plan and their rows in the folder of a run: it asks those without a row,
+    and writes, counts and reports each row. An evaluation, each program of a contest and each trial
+    of a study has one.
 
-    `prices` says that a row keeps what each of its calls costs.
+    `prices` says that a row keeps what each of its calls costs (`worth`).
     """
 
     plan: EvaluationPlan
@@ -80,16 +82,16 @@ class AnswerSheet:
     state: Progress
     prices: bool = False
     progress: Callable[[Progress], None] = lambda _: None
-    stopped: str | None = None  # by a budget
-    over: BudgetSpent | None = None  # what that budget said
+    stopped: str | None = None  # why no further question is asked, if a budget or a contest says so
+    over: BudgetSpent | None = None  # the exception of the budget that stopped it
     spent: str | Budget | None = None  # the budget that stopped it
-    paused: bool = False  # since an endpoint or an account failed
-    left: bool = False  # as a program of a contest
+    paused: bool = False  # because an endpoint or an account failed
+    left: bool = False  # because its program has left the contest
     earlier: dict[str, set[str]] = field(default_factory=dict)
-    """The requests that earlier attempts have paid for, by question."""
+    """Question → the call keys that earlier attempts at it have paid for."""
 
     def __post_init__(self) -> None:
-        # whether the run is not part of another one, such as a trial of a study
+        # False if the run is a part of another one, as a trial of a study is.
         self.alone = not self.run.books.around.ledgers
         self.doubts: Doubts[Taken] = Doubts(lambda taken: self.take(*taken))
 
@@ -103,8 +105,10 @@ class AnswerSheet:
         earlier: Callable[[ResultRow], None] = lambda _: None,
         prices: bool = False,
     ) -> Iterator[AnswerSheet]:
-        """Open the files of rows and traces, and write `run.json` once both could be read back. The
-        folder must be locked. `earlier` gets the rows that are there.
+        """The sheet of a run, with its files of rows and traces open in the block. Once both could
+        be read, `run.json` is written. The run has locked the folder.
+
+        `earlier` is called with each row that is there already.
         """
         request, folder, manifest = plan.request, run.folder, run.about
         if plan.metric.lms:
@@ -133,8 +137,8 @@ class AnswerSheet:
 
     @property
     def waiting(self) -> list[Ask]:
-        """The questions and repeats without a row."""
-        # The first repeat of every question comes first: new questions tell more than repeats.
+        """The questions and repeats without a row, in the order in which they are asked."""
+        # All first repeats before any second one: new questions tell more than repeats do.
         waiting = []
         for repeat in range(self.plan.request.times):
             for question in self.plan.questions:
@@ -144,14 +148,14 @@ class AnswerSheet:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Set up DSPy, and the metering of the LMs, for `answer` in the block."""
+        """Set up DSPy, the metering of foreign LMs and the sandbox, for `answer` in the block."""
         plan = self.plan
-        # MLflow's autologging would trace each of these calls a second time.
+        # MLflow's autologging would trace each of these calls once more.
         callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
         everywhere = plan.program.foreign or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
         self.earlier = answered_for(self.run.folder, waiting)
-        # DSPy would keep the last 10,000 calls in its history and again in its trace.
+        # Without history and trace, in which DSPy would keep the last 10,000 calls.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
             self._metering(everywhere),
@@ -160,7 +164,10 @@ class AnswerSheet:
             yield
 
     def _metering(self, everywhere: bool) -> AbstractContextManager[object]:
-        """What counts the calls of LMs that folkmoot did not make, if there may be any."""
+        """The block in which calls of foreign LMs are counted; an empty one if there are none.
+
+        With `everywhere`, code of the user's may make LMs that are not known here.
+        """
         lms, around = self.plan.lms, books_around().meter
         if not everywhere and around is None and all(map(engine_of, lms)):
             return nullcontext()
@@ -169,7 +176,7 @@ class AnswerSheet:
         return metering(lms, everywhere=everywhere)
 
     def _workplace(self) -> AbstractContextManager[object]:
-        """Where the code of tasks runs, if there are any."""
+        """The block that has the sandbox and folders of tasks; an empty one if there are none."""
         plan = self.plan
         if all(question.kind != "task" for question in plan.questions):
             return nullcontext()
@@ -181,8 +188,8 @@ class AnswerSheet:
         return workplace(sandbox_of(plan.metric), self.run.folder, origins, host)
 
     def ask(self) -> None:
-        """Answer the questions without a row, until a budget has `stopped` it. Raises what `answer`
-        raises.
+        """Answer the questions without a row, concurrently, until all have one or something has
+        `stopped` it. Raises what `answer` raises.
         """
         asks = self.waiting
         self.tell()
@@ -190,6 +197,7 @@ class AnswerSheet:
         self.plan.metric.ended(self.state.done)
 
     async def _work(self, waiting: Iterable[Ask]) -> None:
+        """One worker: take the next question that waits, until none is left or it is stopped."""
         for ask in waiting:
             try:
                 await self.answer(ask)
@@ -200,16 +208,16 @@ class AnswerSheet:
                 return
 
     @cached_property
-    def afresh(self) -> tuple[Program, object]:
-        """The program and LM of each repeat, which bypass DSPy's own cache."""
+    def for_repeats(self) -> tuple[Program, object]:
+        """The program and LM for all repeats but the first, which bypass DSPy's own cache."""
         return without_cache(self.plan.program, self.plan.lm)
 
     async def answer(self, ask: Ask) -> ResultRow:
-        """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
+        """Answer one question and write its row. Raises BudgetSpent, EndpointDown, and whatever
         `take` raises.
         """
         async with await _room_for_question(books_around().accounts):
-            if any(most is not None for most in self.most.limits.values()):
+            if any(most is not None for most in self.task_limit.limits.values()):
                 answered, seen = await self._within_limit(ask)
             else:
                 answered, seen = await self._answer(ask)
@@ -222,21 +230,21 @@ class AnswerSheet:
         return answered.row
 
     @cached_property
-    def most(self) -> Budget:
-        """What one question may take."""
+    def task_limit(self) -> Budget:
+        """The most money and calls that one question may cost."""
         return Budget(self.plan.request.max_usd_per_task, self.plan.request.max_calls_per_task)
 
     async def _within_limit(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
-        """The row of a question that may take no more than `most`: an error row where it would."""
+        """As `_answer`, but with an error row if the question would cost more than `task_limit`."""
         from ..base.account import open_account
 
-        limit = open_account(self.most, self.plan.engines, Usage())
+        limit = open_account(self.task_limit, self.plan.engines, Usage())
         began, counted = time.monotonic(), metered(each=True)
         try:
             with counted, limited_by(limit):
                 answered, seen = await self._answer(ask)
         except BudgetSpent:
-            # Another account is spent, such as that of the run: that is not this question's fault.
+            # Not this limit, but the budget of a run around it is spent.
             if not limit.ended:
                 raise
             why = f"over its limit of {limit.budget}"
@@ -252,8 +260,8 @@ class AnswerSheet:
         return answered, seen
 
     async def _answer(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
-        """The row of a question, and its calls if it is traced. A task whose worker died is done
-        again, as after a stop of the run: its calls are in the records.
+        """The row of a question, and its calls if it is traced. If a worker process dies during a
+        task, the task is done again, with the calls that were paid for answered from the records.
         """
         if self.plan.request.engine is None:
             return await self._answer_once(ask)
@@ -264,21 +272,20 @@ class AnswerSheet:
                     return await self._answer_once(ask)
                 except LostWorker as problem:
                     why = f"{problem}, as did {MOST_WORKERS - 1} before it"
-            # What the dead worker has paid is not paid again.
             self.earlier |= answered_for(self.run.folder, {ask.question.id})
         seconds = time.monotonic() - began
         row = error_row(ask.question, why, usage.to_dict(), seconds, ask.repeat)
         return AnsweredRow(row), None
 
     async def _answer_once(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
-        """The same by one worker; repeats are not traced."""
+        """One attempt at `_answer`. Only the first repeat of a question is traced."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:
                 with self.traced.watching(name, steps=self.plan.program.foreign) as seen:
                     answered = await answer_row(self.plan.program, question, self.plan.metric)
                 return answered, seen
-            program, lm = self.afresh
+            program, lm = self.for_repeats
             order = ask.repeat if self.plan.request.permute else 0
             shown, own = in_another_order(question, order)
             with fresh(ask.repeat), dspy.context(lm=lm):
@@ -287,10 +294,10 @@ class AnswerSheet:
             return answered._replace(row=row.but(repeat=ask.repeat)), None
 
     def take(self, row: ResultRow, seen: Seen | None = None) -> None:
-        """Write a finished row. Raises UserError when the disk is full or too many questions have
-        failed.
+        """Write a finished row. Raises UserError if the disk is full, if too many questions have
+        failed, or if the first rows show that the rest would be paid for in vain.
         """
-        # The trace comes first: a question with a row on disk is never asked or traced again.
+        # The trace is written first, since a question with a row is never asked or traced again.
         if not row.repeat:
             self.traced.keep(row, seen)
         if program := row_program(self.run.about):
@@ -300,11 +307,12 @@ class AnswerSheet:
         done, score = self.state.done, self.state.score
         self.run.tracking.show(done, {self.state.metric: score / done, "questions": done})
         self.tell()
-        # A trial or a candidate may be this bad: then it loses, and its study goes on.
+        # Not for a trial or a candidate, which may be as bad as that: it loses, and its study goes
+        # on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
-        # Every trial and every candidate would meet that, too. A check fails on an answer that has
-        # no place in a task's folder, and says by itself when it cannot run.
+        # For trials and candidates, too, which all have this metric. A check may fail on answers
+        # that do not fit into a task's folder, and it says itself when it cannot run.
         hopeless = UNREADABLE <= self.state.done == self.state.unscored
         if hopeless and self.plan.metric.name != CHECK:
             raise UserError(
@@ -326,6 +334,7 @@ class AnswerSheet:
             )
 
     def _ending(self, stopped: str | None, problem: BaseException | None) -> Ending:
+        """How the run ended, by why it stopped and the exception that ended it."""
         if self.left:
             return Ending.LEFT
         if stopped is None:
@@ -337,16 +346,17 @@ class AnswerSheet:
         return Ending.FAILED
 
     def tell(self) -> None:
+        """Report the progress."""
         self.progress(self.state)
 
     def summed_up(self, problem: BaseException | None) -> Summary:
-        """Write the summary of the finished rows. Raises the error that ended the run if the disk
-        is full.
+        """Write and return the summary of the finished rows; `problem` is the exception that ended
+        the run, which is raised if the disk is full.
         """
         run, questions = self.run, self.plan.questions
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
-            # Rows were written as answers came in: they are put into the order of the questions.
+            # From the order in which answers came in to that of the questions.
             self.rows.sort(product([question.id for question in questions], range(most)))
             summary = summarise(self.rows, len(questions), self.plan.program.report, run.about)
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
@@ -360,21 +370,21 @@ class AnswerSheet:
             summary.ending = self._ending(summary.stopped, problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:
-            # What ended the run says more than the full disk that came after it.
+            # What ended the run says more than the disk that was full afterwards.
             raise problem or unwritable(full, run.folder, "make room and run it again") from None
         return summary
 
 
 async def _room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
-    """A block in which a question is answered; where a budget is short, questions in flight are
-    finished first.
+    """A block in which a question is answered, entered once every account has room for one: if a
+    budget is short, questions in flight are finished first.
     """
     held = AsyncExitStack()
     if not accounts:
         return held
     key = object()
     async with held:
-        # a question asked within another one would wait for that one forever
+        # Not for a question that is asked within another: it would wait for that one forever.
         if (asker := ASKER.get()).turn is None:
             for account in accounts:
                 await held.enter_async_context(account.question(key))
@@ -383,9 +393,9 @@ async def _room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
 
 
 def none_readable(row: ResultRow, rows: int) -> str:
-    """A sentence that no answer could be read, with the last reply."""
+    """The error that no answer could be read, with the last reply."""
     reply = row.raw
-    # Only a program of the user's own leaves its reply in `raw`; others leave it in their turns.
+    # A user's own program leaves its reply in `raw`, folkmoot's programs in their turns.
     if row.transcript and not reply:
         reply = row.transcript[-1].raw or row.transcript[-1].text
     shown = "the last reply was empty"
@@ -402,9 +412,9 @@ def none_readable(row: ResultRow, rows: int) -> str:
 
 
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:
-    """Save the program beside its rows, so that `load_program` reads the folder of a run."""
-    # The folder of a trained network holds its program already; candidates and trials are many.
-    named = plan.request.parent is None and not (folder / "network.json").exists()
-    if named and isinstance(plan.program.as_given, dspy.Module):
-        with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
+    """Save the program in the folder of its rows, so that `load_program` can load it from there."""
+    # Not for candidates and trials, which are many; a trained network's folder has its program.
+    wanted = plan.request.parent is None and not (folder / "network.json").exists()
+    if wanted and isinstance(plan.program.as_given, dspy.Module):
+        with suppress(UserError):  # such as an adapter of the user's own, which cannot be saved
             save_with_lm(plan.program, folder / SAVED, plan.lm, plan.questions)

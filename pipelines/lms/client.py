@@ -1,6 +1,4 @@
-"""Direct client for OpenAI-compatible chat endpoints: one pooled HTTP connection set per event
-loop.
-"""
+"""The HTTP client for OpenAI-compatible endpoints, with a pool of connections per event loop."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ CONNECT_SECONDS = 10.0
 MOST_HEAD = 65536  # bytes of one header of an answer
 
 Sink = Callable[[bytes], Awaitable[None]]
-"""What gets the bytes of a stream as they come."""
+"""A function that gets the bytes of a stream as they arrive."""
 
 
 class NoSuchPathError(Exception):
@@ -73,13 +71,12 @@ class HttpEndpoint:
         api_key: sent as bearer token; None sends none. Never shown by repr or errors.
         timeout: seconds that one attempt may take.
         proxied: whether the environment's proxy is used.
-        headers: of every request, in place of the key as a bearer token.
-        serves: the paths below `base_url` that it is known to serve, and no others; None where that
-            is not known.
-        variable: where the key is set.
+        headers: sent with every request in place of the bearer token.
+        serves: the only paths below `base_url` that it serves; None if that is not known.
+        variable: the environment variable of the key, for errors.
 
-    `answered` says whether a call was answered before. Raises UserError when `base_url` is not an
-    http or https address.
+    `answered` says whether any call has been answered yet. Raises UserError when `base_url` is not
+    an http or https address.
     """
 
     def __init__(
@@ -104,7 +101,7 @@ class HttpEndpoint:
         self._headers = {"Content-Type": "application/json"}
         parts = urlsplit(base_url)
         self._query = f"?{parts.query}" if parts.query else ""
-        # credentials in the address are meant for this server; a key may be for another one
+        # Credentials in the address win: they are meant for this server, a key perhaps for another.
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
@@ -120,16 +117,16 @@ class HttpEndpoint:
         self._fresh = LoopSessions(partial(_session, timeout, secure, True))
         self.answered = False
         self.paths: dict[str, bool] = {}
-        """The paths that were asked for, and whether the endpoint has them."""
+        """Paths that were asked for → whether the endpoint serves them."""
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError
+        """Make one attempt; a payload without messages asks for embeddings. Raises TransientError
         or CallError.
         """
         path, read = "chat/completions", read_completion
         if "messages" not in payload:
             path, read = "embeddings", read_embeddings
-        # OpenAI's client library merges these fields into the body; here nobody else does.
+        # `extra_body` holds fields of the body itself, as in OpenAI's own client library.
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, path)
@@ -151,9 +148,10 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Pass on a client's own request to a path below `/v1/`, with these headers of it; what
-        comes back is for `read`: the object, or the text of a stream. The events of a stream go to
-        `sink` as they come. Raises as `send` does, and NoSuchPathError.
+        """Pass on a client's own request to a path below `/v1/`, with these headers.
+
+        `read` makes the Reply of the JSON object, or of the text of a stream, that comes back. The
+        bytes of a stream go to `sink` as they arrive. Raises as `send` does, and NoSuchPathError.
         """
         body = {"model": self.model, **payload}
         status, answer_headers, text = await self._post(body, path, sink, headers)
@@ -174,7 +172,7 @@ class HttpEndpoint:
         raise failure_of(status, text, answer_headers, about)
 
     def has_path(self, path: str) -> bool | None:
-        """Whether the endpoint serves a path; None where that is not known yet."""
+        """Whether the endpoint serves a path; None if that is not known yet."""
         if self._serves is not None:
             return path in self._serves
         if path in ("chat/completions", "embeddings"):
@@ -195,8 +193,10 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
-        """The status, headers and text of an answer. A server may have closed a connection that is
-        used again, so a call that got no byte of an answer is sent once more on a fresh one.
+        """The status, headers and text of a response.
+
+        A server may close a pooled connection just when it is used again. So a request that got no
+        byte of a response is sent once more, on a fresh connection.
         """
         try:
             return await self._exchange(self._sessions, body, path, sink, headers)
@@ -213,6 +213,9 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
+        """The status, headers and text of a response. Raises the CallError or TransientError that
+        each way in which aiohttp can fail means for the user.
+        """
         import aiohttp
 
         url = f"{self.name}/{path}{self._query}"
@@ -222,9 +225,9 @@ class HttpEndpoint:
             async with session.post(
                 url,
                 data=to_json(body),
-                # Not those of the session, which a proxy gets, too.
+                # Not as headers of the session, which aiohttp sends to a proxy, too.
                 headers={**self._headers, **(headers or {})},
-                # a redirect would take key and prompt to a host that nobody named
+                # A redirect would take key and prompt to a host that nobody named.
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
@@ -234,7 +237,7 @@ class HttpEndpoint:
                 passed = sink if response.status < 300 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
                 return response.status, response.headers, self._hide(body_text(content))
-        # The order matters: these classes derive from those that are named further below.
+        # In this order, since the first classes derive from the later ones.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(
                 f"the certificate of {self.name} is not trusted "
@@ -242,7 +245,7 @@ class HttpEndpoint:
                 "SSL_CERT_FILE"
             ) from None
         except aiohttp.ClientConnectorSSLError as problem:
-            # OpenSSL's words for an answer in plain HTTP.
+            # What OpenSSL says if the server answers in plain HTTP.
             if "WRONG_VERSION_NUMBER" in str(problem):
                 raise FatalCallError(f"{self.name} speaks no TLS: write http://") from None
             raise self._broken(problem, "unreachable") from None
@@ -271,10 +274,10 @@ class HttpEndpoint:
                 from .refusals import speaks_tls
 
                 raise speaks_tls(self.name) from None
-            # The status of an answer says enough of a refusal whose words cannot be read.
+            # If the body of a refusal cannot be read, its status still says enough.
             if answer is not None and answer.status >= 300:
                 return answer.status, answer.headers, ""
-            # aiohttp's words
+            # aiohttp names the encoding only in its message.
             if packed := re.search(r"content-encoding: (\w+)", str(problem)):
                 raise packed_otherwise(self.name, packed[1]) from None
             if isinstance(problem, aiohttp.ClientResponseError):
@@ -286,18 +289,19 @@ class HttpEndpoint:
             raise self._broken(problem, "cut off" if began else "reset") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
+        """The failure of a connection, with the operating system's reason if there is one."""
         reason = type(problem).__name__
         if not _began(problem):
             reason = one_line(f"{reason}: {problem}")
         number = getattr(problem, "errno", None) or 0
-        # a host that is not found has a negative number, which strerror does not know
+        # A host that is not found has a negative number, which strerror does not know.
         if number > 0:
             reason = os.strerror(number)
         return not_connected(self.name, reason, kind)
 
 
 def usable_key(key: str, model: str) -> str:
-    """A key without blanks around it. Raises UserError for one that no header can hold."""
+    """The key without white space around it. Raises UserError if it cannot stand in a header."""
     if key != key.strip():
         _say_blanks(model)
         key = key.strip()
@@ -307,41 +311,41 @@ def usable_key(key: str, model: str) -> str:
 
 
 def no_key(model: str) -> str:
-    """The sentence about a key that no header can hold."""
+    """The error about a key that cannot stand in a header."""
     return (
         f"the key for {model} has a line break or another character that no key has: copy it once "
         "more"
     )
 
 
-@cache  # which says it once
+@cache  # so that it is said once
 def _say_blanks(model: str) -> None:
     _LOG.warning("the key for %s stands between blanks: they are left out", model)
 
 
 def _began(problem: Exception) -> bool:
-    """Whether a connection broke within the head of an answer, which aiohttp then has as the
-    message of its error.
+    """Whether a connection broke after a part of the response's head had come: aiohttp's error then
+    has the head as its `message`.
     """
     return not isinstance(getattr(problem, "message", ""), str)
 
 
 def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
-    """Whether a server answered plain HTTP by an alert of TLS."""
-    # An alert is a record of type 0x15 and version 3; aiohttp shows its bytes raw or escaped.
+    """Whether a server answered plain HTTP with a TLS alert, because it wants TLS."""
+    # An alert is a record of type 0x15 and version 3; aiohttp quotes its bytes raw or escaped.
     return re.search(r"\\x15\\x03|\x15\x03", problem.message) is not None
 
 
 def _proxy_to(base_url: str) -> str | None:
     """The proxy that the environment names for an address; None for a direct connection. Raises
-    UserError for one that does not speak HTTP.
+    UserError for a proxy that does not speak HTTP.
     """
     parts = urlsplit(base_url)
     if proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy and "://" not in proxy:  # as curl and requests take it
+    if proxy and "://" not in proxy:  # curl and requests accept this, too
         proxy = f"http://{proxy}"
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise UserError(
@@ -353,23 +357,24 @@ def _proxy_to(base_url: str) -> str | None:
 
 @cache
 def _trusting(authorities: str) -> ssl.SSLContext:
-    """Read once for all endpoints: a bundle takes some 60 ms."""
+    """The TLS context for a file of certificate authorities; cached, as reading it takes 60 ms."""
     return ssl.create_default_context(cafile=authorities)
 
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:
+    """An HTTP session; if `fresh`, it opens a connection for each request."""
     import aiohttp
 
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
     trusted: ssl.SSLContext | bool = True
     if secure and authorities:
         trusted = _trusting(authorities)
-    # No limit here: the gate of the address decides how many calls are in flight.
+    # No limit here, because `limits` decides how many calls to an address are in flight.
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted, force_close=fresh)
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS),
-        # Gateways add long headers; aiohttp's own limits are lower than those of other clients.
+        # Gateways add long headers, and aiohttp's default limits are lower than other clients'.
         max_field_size=MOST_HEAD,
         max_headers=1000,
     )

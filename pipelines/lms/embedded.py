@@ -1,5 +1,5 @@
-"""Embedded LMs as endpoints: a llama.cpp server per model, process and setting, started on first
-use, and the profiles of the models.
+"""LMs inside this process as endpoints: a llama.cpp server for each model and setting, started on
+first use.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from .weights import Weights, read_once, weights_of
 PLAIN_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
 ATTEMPT_SECONDS = 1800.0  # enough for a long reply of a slow LM on a busy machine
 CONTEXT_TOKENS = 8192
-WORKSPACE_BYTES = 300 << 20  # llama.cpp's own memory beside weights and context, about
-# Tokens of context whose keys and values take about as much memory as a model's 4-bit weights.
+WORKSPACE_BYTES = 300 << 20  # about what llama.cpp needs besides weights and context
+# This many tokens of context take about as much memory as a model's 4-bit weights.
 TOKENS_LIKE_WEIGHTS = 16_384
 
 HOST = "127.0.0.1"
-# Earlier prompts whose beginnings a later one may share, such as those of other agents.
+# For earlier prompts, such as other agents', with which a later one may share its beginning.
 KEPT_PROMPTS_MIB = 512
-# Messages reach the model as they are, joined without anything in between.
+# A chat template that joins messages without anything in between.
 PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
 # The beginning of llama.cpp's default chat template, for files without one.
 NO_TEMPLATE = "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role"
@@ -54,18 +54,20 @@ _LOG = logging.getLogger("folkmoot")
 
 
 class EmbeddedServer:
-    """A GGUF model behind llama.cpp's OpenAI-compatible server, on the loopback of this process and
-    behind a random key.
+    """A GGUF model behind llama.cpp's OpenAI-compatible server, in threads of this process, on the
+    loopback interface and behind a random key.
 
     Nothing is loaded before `start` or the first use of `tokenize`. With one slot, the same
     requests in the same order on a fresh server give the same answers bit for bit.
 
-    Args: weights: the model. cache_dir: the folder where weights that come in parts are assembled
-    once.
-        threads: CPU threads of the model. context: the longest prompt and reply together, in
-            tokens; None takes 8192, or the model's maximum if smaller. slots: calls that are
-            answered concurrently. plain: send messages to the model unchanged, not through its chat
-            template.
+    Args:
+        weights: the model.
+        cache_dir: the folder where weights that come in parts are joined, once.
+        threads: CPU threads of the model.
+        context: the longest prompt and reply together, in tokens; None takes 8192, or the model's
+            maximum if smaller.
+        slots: calls that are answered concurrently.
+        plain: send messages to the model unchanged, not through its chat template.
     """
 
     def __init__(
@@ -91,13 +93,13 @@ class EmbeddedServer:
 
     def start(self) -> None:
         """Load the weights and listen, unless the server already runs; every start makes a new key.
-        Raises UserError if the extra `local` is missing, the weights cannot be assembled or loaded,
+        Raises UserError if the extra `local` is missing, the weights cannot be joined or loaded,
         the context is larger than the model's, or main memory is too small.
         """
         with self._lock:
             if self.running is not None:
                 return
-            # check the import before assembling weights that could not be used
+            # First, since joining the weights takes long and would be in vain without it.
             engine = _import_engine()
             path, name = self.weights.path(self.cache_dir), f"local/{self.weights.model}"
             context = (self.context or CONTEXT_TOKENS) * self.slots
@@ -111,8 +113,8 @@ class EmbeddedServer:
                     "model, or this llama.cpp does not know the model: fetch it again, or name "
                     "another file"
                 ) from None
-            # An answer proves that the server's loop runs. A server that is stopped before that
-            # never stops.
+            # Its answer shows that the server's loop runs: before that, the server cannot be
+            # stopped.
             server.handle_metrics()
             self.running, self.address, self.key = server, server.listening_address, key
             # At the interpreter's shutdown, the server's threads would outlive the objects that
@@ -125,11 +127,12 @@ class EmbeddedServer:
         _LOG.info("loaded %s in %.1f s", name, time.monotonic() - began)
 
     def _parameters(self, engine: ModuleType, path: Path, name: str, context: int, key: str) -> Any:
+        """llama.cpp's parameters for this server."""
         params = engine.CommonParams()
         params.model.path = str(path)
         params.model_alias = {name}
         params.hostnames = [HOST]
-        # The system picks a port, so that several processes do not meet at one.
+        # The operating system picks a free port.
         params.port = 0
         params.api_keys = [key]
         params.n_ctx = context
@@ -137,8 +140,8 @@ class EmbeddedServer:
         params.kv_unified = False
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.cache_prompt = True
-        # Without the full window Gemma's sliding-window layers forget the prefix, and nothing is
-        # reused.
+        # With a smaller window, Gemma's sliding-window layers forget the prefix, so that no prompt
+        # could be reused.
         params.swa_full = True
         params.n_ctx_checkpoints = 0
         # Without this, saved prompts in main memory would grow to 8 GiB.
@@ -190,15 +193,14 @@ class EmbeddedServer:
 
 def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
     """Whether a model has no chat template, and whether it is a base model without chat training.
-    For a file that is not known by name, llama.cpp is asked. Raises UserError for a file that
-    llama.cpp cannot load.
+    Raises UserError for a file that llama.cpp cannot load.
     """
-    # Starting a server to ask it would need weights that may not be fetched yet.
+    # Of known weights it is known, and they may not have been fetched; llama.cpp reads other files.
     if (file := weights.file) is None:
         return not weights.tuned, not weights.tuned
 
     def template_missing(path: Path) -> bool:
-        # The template does not depend on the context; a short one takes no memory.
+        # The shortest context, which takes the least memory, is enough for that.
         server = EmbeddedServer(weights, cache_dir=cache_dir, context=8)
         server.start()
         try:
@@ -211,7 +213,7 @@ def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
 
 
 def _check_memory(name: str, weights: Path, tokens: int) -> None:
-    """Raise UserError where main memory is too small: llama.cpp would be killed by the system."""
+    """Raise UserError if main memory is too small: the system would kill this process."""
     with from_extra("local", "the embedded LM"):
         import psutil
     size = weights.stat().st_size if weights.exists() else 0
@@ -226,14 +228,14 @@ def _check_memory(name: str, weights: Path, tokens: int) -> None:
 
 
 class LocalEndpoint:
-    """A GGUF model in this process, a server for each model and setting. The server starts with the
-    first request.
+    """A GGUF model in this process as an endpoint. Its server, which endpoints with the same
+    settings share, starts with the first request. Raises UserError for missing weights.
 
-    Args: model: what follows `local/`: a known name, PATH.gguf, or hf:ORG/REPO:FILE.gguf. threads:
-        CPU threads. context: longest prompt and reply together, in tokens; None takes 8192, or the
-        most of the model. slots: calls that are answered side by side. timeout: seconds that one
-        attempt may take. plain: send messages to the model unchanged; always so for one without a
-        chat template. Raises UserError for missing weights.
+    Args:
+        model: what follows `local/`: a known name, PATH.gguf, or hf:ORG/REPO:FILE.gguf.
+        threads, context, slots: as of an `EmbeddedServer`.
+        timeout: seconds that one attempt may take.
+        plain: send messages to the model unchanged, as always to one without a chat template.
     """
 
     address = ""
@@ -279,8 +281,7 @@ class LocalEndpoint:
         fields = body.pop("fields", None)
         if fields:
             options = [option for field in fields for option in field.get("options", ())]
-            # Tokenised as the LM would write them after "Answer:"; the server is asked only for new
-            # options.
+            # With a space in front, as the LM would write them after "Answer:".
             written = [f" {option}" for option in options]
             tokens = await asyncio.to_thread(self._server.tokenize, written)
             body["grammar"] = reply_grammar(fields, dict(zip(options, tokens, strict=True)))
@@ -301,11 +302,12 @@ class LocalEndpoint:
         return _server_of(self._weights, self.plain, **self.settings)
 
     async def _started(self) -> HttpEndpoint:
+        """The client of the server, which is started if need be."""
         server = self._server
         if server.running is None:
             # Loading takes a second or two, so it must not block the event loop.
             await asyncio.to_thread(server.start)
-        # A server that was started again listens at another port and takes another key.
+        # A server that was started again has another port and another key.
         if self._http is None or self._key != server.key:
             self._key = server.key
             self._http = HttpEndpoint(
@@ -330,15 +332,15 @@ def _server_of(
 
 
 def _hang_up(port: int | None) -> None:
-    """Close the server's listening socket, then its connections, whose ends are both in this
-    process. A request that still waits for its answer would block the server's end forever.
+    """Close the server's listening socket, then its connections: a request that still waits for its
+    answer would block the server's end forever. xllamacpp has no call for this, but all sockets are
+    in this process.
     """
     ends = []
     for name in os.listdir("/dev/fd"):
         with suppress(OSError):  # closed in the meantime
             if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                # A copy of the descriptor: closing it must not close the server's or somebody
-                # else's socket.
+                # A copy of the descriptor, since closing this object must not close the original.
                 end = socket.socket(fileno=os.dup(int(name)))
                 if end.family == socket.AF_INET and end.getsockname() == (HOST, port):
                     ends.append(end)
@@ -346,12 +348,12 @@ def _hang_up(port: int | None) -> None:
                     end.close()
     ends.sort(key=lambda end: not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     for end in ends:
-        with end, suppress(OSError):  # the other side was faster
+        with end, suppress(OSError):  # the other end has closed it
             end.shutdown(socket.SHUT_RDWR)
 
 
 def _import_engine() -> ModuleType:
-    """The package xllamacpp. Raises UserError where the extra `local` is missing."""
+    """The package xllamacpp. Raises UserError if the extra `local` is not installed."""
     with from_extra("local", "the embedded LM"):
         return import_module("xllamacpp")
 
@@ -362,13 +364,12 @@ def _import_engine() -> ModuleType:
 MAX_TEXT_CHARS = 120
 MAX_SPAN_CHARS = 80
 
-# "<" is left out of free text because the texts of special tokens, such as <eos>, start with it and
-# would match like any other text.
+# Free text has no "<", with which the texts of special tokens, such as <eos>, begin.
 _FIRST = r"[^ \t\r\n<]"
 _FURTHER = r"[^\t\r\n<]"
 _END = r'"\n"'
-# After free text an untuned LM may want a blank line, which is one token of its own: were it not
-# allowed, the LM would go on talking.
+# An LM without chat training often ends free text by a blank line, which is a single token. If that
+# were not allowed, it would go on.
 _FREE_END = r'("\n" | "\n\n")'
 
 BOOLEAN_RULE = '" " ("yes" | "no")'
@@ -384,13 +385,14 @@ def reply_grammar(
 ) -> str:
     """The grammar of a reply that starts right after the label of its first field.
 
-    Args: fields: the output fields in order, each with `name`, `type` (text, span, open, task,
-        option, boolean, number or action) and, for an option, its `options`.
-        tokens: the token ids of each option with a leading space. max_text_chars: the most
-            characters of a field of type text.
+    Before each further field are a newline, its capitalised name and a colon; the reply ends with a
+    newline.
 
-    Between two fields stand a newline, the second one's capitalised name and a colon; the reply
-    ends with a newline.
+    Args:
+        fields: the output fields in order, each with `name`, `type` (text, span, open, task,
+            option, boolean, number or action) and, for an option, its `options`.
+        tokens: the token ids of each option with a leading space.
+        max_text_chars: the most characters of a field of type text.
     """
     rules = []
     for index, field in enumerate(fields):
@@ -402,11 +404,11 @@ def reply_grammar(
 
 
 def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
-    """One of these token sequences, exactly as tokenised.
+    """The rule for one of these token sequences, exactly as tokenised.
 
-    A rule over characters would let greedy decoding begin an option with a token that real text
-    never contains. Equal sequences count once; one may be a prefix of another, since the text after
-    the rule decides.
+    By a rule of characters, greedy decoding could begin an option with a token that real text never
+    has. Equal sequences count once; one may be a prefix of another, since the text after the rule
+    decides.
     """
     distinct = dict.fromkeys(tuple(sequence) for sequence in sequences)
     alternatives = (" ".join(f"<[{token}]>" for token in sequence) for sequence in distinct)
@@ -414,7 +416,7 @@ def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
 
 
 def text_rule(max_chars: int) -> str:
-    """A space, then 1 to `max_chars` characters on one line, the first of which is not a space.
+    """The rule for a space and 1 to `max_chars` characters on one line, the first not a space.
 
     llama.cpp refuses repetitions not far above 1000.
     """
@@ -424,6 +426,7 @@ def text_rule(max_chars: int) -> str:
 def _field_rule(
     field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], max_text_chars: int
 ) -> str:
+    """The rule for the value of a field."""
     if field["type"] == "option":
         return choice_rule(tokens[option] for option in field["options"])
     rules = {

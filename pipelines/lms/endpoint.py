@@ -1,5 +1,5 @@
-"""The protocol of endpoints, with replies and failures; `client`, `hosted` and `local` implement
-it.
+"""What an endpoint is (`Transport`), and how its responses become a `Reply`. `client`, `hosted` and
+`embedded` implement it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from .failures import (
     error_instead,
 )
 
-MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
+MOST_TOKENS = 10**9  # a larger count of tokens is an error of the endpoint
 COST_HEADER = "x-litellm-response-cost"
-TICKS = 10**10  # of xAI's unit of cost in a USD
+TICKS = 10**10  # xAI's unit of cost, per USD
 
-# shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
+# Shorter keys are not hidden: they are placeholders of local servers, such as "EMPTY", and may be
+# ordinary words.
 SECRET_CHARS = 12
 _SECRET_NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
 
 
 class TokenCounts(TypedDict):
-    """The token counts of a call; None where the endpoint gives no count."""
+    """The token counts of a call; None if the endpoint does not state one."""
 
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -68,14 +69,15 @@ _FAILED = frozenset(
         *("function_call_filter", "malformed_function_call", "unexpected_tool_call"),
     }
 )
-"""The finish reasons of attempts that failed on the way."""
+"""The finish reasons of attempts that failed midway."""
 
 
 class Charges(TypedDict):
-    """What the price of a call depends on beside its tokens: what the endpoint says that it cost,
-    its service tier, how often it searched the web, how many of the tokens that it wrote to the
-    provider's cache stay there for hours, and in which ways it was served that may cost more, such
-    as `fast`. Each is None where a reply does not say it.
+    """What the price of a call depends on besides its tokens; None for what a reply does not say.
+
+    The cost that the endpoint states, the service tier, the number of web searches, how many of the
+    tokens written to the provider's cache stay there for hours, and ways of serving that may cost
+    more, such as `fast`.
     """
 
     cost_usd: float | None
@@ -86,26 +88,25 @@ class Charges(TypedDict):
 
 
 UNFINISHED = "unfinished"
-"""How a stream ended that gave no reason: perhaps it broke, so that no cache keeps it."""
+"""The finish reason of a stream that stated none. It may have broken, so no cache keeps it."""
 _PIECES = ("reasoning_content", "reasoning", "thinking", "refusal")
-"""The texts that a stream gives in pieces, beside the content."""
+"""The fields of text that a stream sends in pieces, besides the content."""
 
 _SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
 
 
 @dataclass
 class Reply:
-    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or
-    None).
+    """One chat completion. What the endpoint does not state is None.
 
-    `finish_reason` is the endpoint's own, or `refusal` where the model declined to answer; with
-    several choices, that of one that did not end well; providers' spellings of a token limit are
-    `length`. A refused reply has no text, whatever the model had begun to say. Prompt tokens
-    include tokens read from and written to the provider's cache; completion tokens include
-    reasoning. `body` is the endpoint's whole answer, if requested. `probability` is the LM's own of
-    the answer in the text, 0 to 1, if `logprobs` were requested and the endpoint gives them.
-    `thoughts` are what the LM said to itself before the reply, `model` is the name under which the
-    endpoint answered; for the others see `Charges`. Each is None where it does not say.
+    `finish_reason` is the endpoint's, with `length` for every spelling of a token limit, or
+    `refusal` if the model declined to answer; of several choices, it is that of one that did not
+    end well. A refused reply has no text, whatever the model had begun to say. Prompt tokens
+    include those read from and written to the provider's cache; completion tokens include
+    reasoning. `body` is the endpoint's whole response, if requested. `probability` is that of the
+    answer in the text, 0 to 1, computed from `logprobs`. `thoughts` are the LM's reasoning before
+    the reply, and `model` is the name under which the endpoint answered. For the others see
+    `Charges`.
     """
 
     text: str
@@ -138,9 +139,7 @@ class Reply:
 
     @cached_property
     def kept(self) -> dict[str, Any]:
-        """The fields that records hold: what few endpoints say stands only where one said it. It is
-        kept itself, since record and cache both write it.
-        """
+        """The fields that records and the cache store; rare ones are left out if they are None."""
         fields = dict(vars(self))
         for name in _SOMETIMES:
             if fields[name] is None:
@@ -159,8 +158,8 @@ class Reply:
 
 
 class Transport(Protocol):
-    """The protocol of endpoints: one attempt per call; failures raise TransientError, CallError or
-    FatalCallError.
+    """An endpoint that can be asked: one attempt per call of `send`, which raises TransientError,
+    CallError or FatalCallError if it fails.
     """
 
     @property
@@ -168,7 +167,7 @@ class Transport(Protocol):
 
     @property
     def address(self) -> str:
-        """The host that all endpoints of one provider or server share; "" inside this process."""
+        """The host, by which all endpoints of one server share a limit; "" inside this process."""
         ...
 
     @property
@@ -178,13 +177,11 @@ class Transport(Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether a call was answered before."""
+        """Whether any call has been answered yet."""
         ...
 
     async def send(self, payload: Mapping[str, object]) -> Reply:
-        """Make one attempt at a chat completion, or at embeddings for a payload without
-        messages.
-        """
+        """Make one attempt; a payload without messages asks for embeddings."""
         ...
 
     async def aclose(self) -> None: ...
@@ -200,14 +197,14 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError
 
 
 def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") -> dict[str, Any]:
-    """The JSON object of an answer. Raises TransientError when `text` is none, and what
-    `failure_of` gives for an error or a web page in its place.
+    """The JSON object of a response. Raises TransientError if `text` is none, and what `failure_of`
+    returns for an error or a web page in its place.
     """
     try:
         body: dict[str, Any] = from_json(text)
         error = error_instead(body)
     except UNREADABLE:
-        if is_stream(text):  # as some servers answer, whatever they are asked for
+        if is_stream(text):  # some servers always stream, whatever they are asked for
             return _read_stream(text, endpoint, what)
         raise _unreadable(text, endpoint, what) from None
     _raise(error, endpoint)
@@ -215,8 +212,8 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
 
 
 def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any]:
-    """The chat completion that a stream of events makes. Raises as `read_events` does, and
-    TransientError where it makes none.
+    """The chat completion that the events of a stream add up to. Raises as `read_events` does, and
+    TransientError if they add up to none.
     """
     events = list(events_in(read_events(text, endpoint)))
     usage = usage_of_events(events) or None
@@ -226,7 +223,7 @@ def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any
         raise _unreadable(text, endpoint, what, usage) from None
     choice = whole["choices"][0]
     if choice["finish_reason"] == UNFINISHED:
-        # Some servers never say why a reply ended, but all say when their stream did.
+        # Some servers never state a finish reason, but all of them end a whole stream by [DONE].
         if "[DONE]" not in text or not any(choice["message"].values()):
             raise _unreadable(text, endpoint, what, usage)
         choice["finish_reason"] = "stop"
@@ -234,7 +231,7 @@ def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any
 
 
 def body_text(content: bytes | bytearray) -> str:
-    """The text of an answer, which is in the encoding of JSON that it begins with."""
+    """The text of a response; its first bytes show which of JSON's encodings it has."""
     encoding = "utf-8"
     if content[:1] != b"{" or content[1:2] == b"\0":
         encoding = json.detect_encoding(content)
@@ -242,15 +239,17 @@ def body_text(content: bytes | bytearray) -> str:
 
 
 def is_stream(text: str) -> bool:
-    """Whether an answer is a stream of events, by whatever type it goes."""
+    """Whether a response is a stream of events, whatever its content type says."""
     return text.lstrip("\ufeff \r\n").startswith(
         ("data:", "event:", "error:", "id:", "retry:", ":")
     )
 
 
 def events_in(text: str) -> Iterator[Mapping[str, object]]:
-    """The JSON objects of a stream of events. llama.cpp has a field of its own for errors."""
-    # only at line feeds: a text may hold other ends of lines, which JSON does not escape
+    """The JSON objects of a stream of events; an error of llama.cpp, which has a field of its own,
+    as `{"error": …}`.
+    """
+    # Not `splitlines`, which also splits at U+2028 and the like, which JSON does not escape.
     for line in text.split("\n"):
         name, _, data = line.partition(":")
         if name not in ("data", "error") or data.strip() == "[DONE]":
@@ -266,8 +265,8 @@ def events_in(text: str) -> Iterator[Mapping[str, object]]:
 
 
 def error_of_event(event: Mapping[str, object]) -> object:
-    """The error that an event of a stream tells of, its own or that of the whole reply or of a
-    choice in it; None where there is none.
+    """The error that an event reports, of itself, of the reply or of one choice; None without
+    one.
     """
     if event.get("type") == "error":
         return event.get("error") or event
@@ -280,24 +279,24 @@ def error_of_event(event: Mapping[str, object]) -> object:
 
 
 def usage_of_events(events: Iterable[Mapping[str, object]]) -> dict[str, object]:
-    """The usage that the events of a stream state, wherever and in how many parts it stands."""
+    """The usage that the events of a stream state, wherever in them and in however many parts."""
     usage: dict[str, object] = {}
     for event in events:
-        # Groq and Moonshot have had places of their own for it.
+        # In `x_groq` by Groq, in the choices by Moonshot.
         parts = [event, event.get("response"), event.get("message"), event.get("x_groq")]
         choices = event.get("choices")
         if isinstance(choices, list):
             parts += choices
         for part in parts:
             if isinstance(part, dict) and isinstance(part.get("usage"), dict):
-                # Some say 0 in a later event of what an earlier one has counted.
+                # Some servers repeat a count as 0 in a later event: that does not replace it.
                 stated = part["usage"].items()
                 usage |= {name: count for name, count in stated if count or name not in usage}
     return usage
 
 
 def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The completion that the events of a chat stream make, of its first choice."""
+    """The completion, with its first choice alone, that the events of a chat stream add up to."""
     message: dict[str, Any] = {"content": ""}
     reason, tier, model = None, None, None
     ids: dict[int, object] = {}
@@ -305,23 +304,23 @@ def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for event in events:
         tier, model = event.get("service_tier") or tier, event.get("model") or model
         for choice in event.get("choices") or []:
-            # Of several choices a transcript shows one; the client has got all of them.
+            # A transcript shows one choice; the client has received all of them.
             if choice.get("index"):
                 continue
-            # Some wrap a whole reply into one event.
+            # Some servers send a whole reply as one event, with a `message` in place of a `delta`.
             delta = choice.get("delta") or choice.get("message") or {}
             message["content"] += text_in(delta.get("content")) or choice.get("text") or ""
             for name in _PIECES:
                 if isinstance(delta.get(name), str):
                     message[name] = message.get(name, "") + delta[name]
             reason = choice.get("finish_reason") or reason
-            older = delta.get("function_call")  # of functions, before there were tools
+            older = delta.get("function_call")  # OpenAI's form before there were tools
             for call in delta.get("tool_calls") or (older and [{"function": older}]) or ():
-                # Name and arguments of a call come in pieces, of several calls in turn. Some
-                # servers number all calls alike.
-                place = call.get("index") or 0
-                ids[place] = call.get("id") or ids.get(place)
-                own = calls.setdefault((place, ids[place]), {"name": "", "arguments": ""})
+                # The name and arguments of each call come in pieces. Calls are told apart by index
+                # and id, since some servers give all calls the same index.
+                index = call.get("index") or 0
+                ids[index] = call.get("id") or ids.get(index)
+                own = calls.setdefault((index, ids[index]), {"name": "", "arguments": ""})
                 function = call.get("function") or {}
                 for name in own:
                     own[name] += arguments_text(function.get(name) or "")
@@ -332,17 +331,17 @@ def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def arguments_text(arguments: object) -> str:
-    """The arguments of a call, which some servers give as an object."""
+    """The arguments of a tool call as JSON text; some servers give them as an object."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps(arguments)
 
 
 def read_events(text: str, endpoint: AskedEndpoint) -> str:
-    """The text of a stream, with a line feed at the end of each line. Raises what an error among
-    its events means; the usage that other events state is billed.
+    """The text of a stream with line feeds as line ends. Raises the failure that an error among its
+    events means, with the usage that other events state, since that is billed.
     """
-    # A line of a stream may end with a carriage return alone.
+    # By the standard, a line of a stream may end with a carriage return alone.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if '"error"' not in text and "\nerror:" not in f"\n{text}":
         return text
@@ -359,8 +358,8 @@ def read_events(text: str, endpoint: AskedEndpoint) -> str:
 
 
 def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
-    """Read a chat completion in OpenAI's JSON form. Raises as `read_answer_body` does, and
-    UnusableReplyError when it has no choices.
+    """The reply in a chat completion in OpenAI's form. Raises as `read_answer_body` does, and
+    UnusableReplyError if it has no message.
     """
     body = read_answer_body(text, endpoint, "a chat completion")
     try:
@@ -374,7 +373,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         _raise(choices[0].get("error"), endpoint, usage)
         message = choices[0]["message"]
         reasons = list(map(_reason_of, choices))
-        # of several choices, one that did not end well decides: such a reply is not kept
+        # One choice that did not end well decides, so that no cache keeps the reply.
         reason = next(filterfalse(KEEPABLE.__contains__, reasons), reasons[0])
         if reason in _FAILED:
             raise TransientError(
@@ -382,7 +381,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             )
         spoken = without_thoughts(text_in(message.get("content")))
         answer, thoughts = spoken.text, thoughts_of(message) or spoken.thoughts
-        # Thoughts without an end met a token limit, though some servers say "stop".
+        # Thoughts that never end were cut off by a token limit, even if the server says "stop".
         if spoken.unfinished:
             reason = "length"
         declined = "" if answer else _refusal_in(message)
@@ -401,14 +400,14 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             **charges_in(body),
         )
     except UNREADABLE as problem:
-        if isinstance(problem, CallError):  # some are errors of the user's, too
+        if isinstance(problem, CallError):  # FatalCallError is a ValueError, too
             raise
         raise _unreadable(text, endpoint, "a chat completion", body.get("usage")) from None
 
 
 def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None:
-    """Raise the failure that an error inside an answer means, if there is one; `usage` is what the
-    answer says that it cost.
+    """Raise the failure that an error inside a response means, if there is an error; `usage` is
+    what the response says of its tokens.
     """
     if error:
         from .refusals import failure_inside, failure_of
@@ -421,6 +420,7 @@ def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None
 
 
 def _why_blocked(body: Mapping[str, Any]) -> str:
+    """The reason, as Google or others state it, for a reply without a message."""
     feedback = body.get("promptFeedback") or body.get("prompt_feedback") or {}
     reason = feedback.get("blockReason")
     if not reason and body.get("choices"):
@@ -430,10 +430,10 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
-    """Why a choice ended."""
+    """The finish reason of a choice, in the common spelling."""
     reason = in_one_spelling(str(choice.get("finish_reason") or "stop"))
     calls = choice.get("message", {}).get("tool_calls")
-    if reason == "stop" and calls:  # as some servers say, which would make a reply without text
+    if reason == "stop" and calls:  # by "stop", it would count as a reply without text
         return TOOL_CALLS
     return reason
 
@@ -443,15 +443,15 @@ _ENUM = re.compile(r"^finish_?reason[._]")
 
 @lru_cache(maxsize=256)
 def in_one_spelling(reason: str) -> str:
-    """The reason for which a choice ended, in one spelling for all providers."""
+    """A finish reason in a spelling that is the same for all providers."""
     reason = one_line(reason)[:80].casefold().replace("-", "_")
-    # Google's filters have their reason behind a colon; some servers write the name of an enum.
+    # Google's filters add details after a colon; some servers write the name of an enum.
     reason = _ENUM.sub("", reason).partition(":")[0]
     return "length" if reason in _CUT_OFF else reason
 
 
 def _refusal_in(message: Mapping[str, Any]) -> str:
-    """The words by which an LM declines to answer, apart from its text."""
+    """The words in which an LM declines to answer, where they have a field of their own."""
     parts = message.get("content")
     if not message.get("refusal") and isinstance(parts, list):
         return "".join(text_in(part.get("refusal")) for part in parts if isinstance(part, dict))
@@ -462,7 +462,7 @@ _THOUGHTS = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_
 
 
 def thoughts_of(message: Mapping[str, object]) -> str:
-    """The thoughts that a provider keeps apart from the reply."""
+    """The LM's thoughts, where a provider gives them apart from the reply."""
     if _THOUGHTS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
     for name in ("reasoning_content", "reasoning", "thinking"):
@@ -478,7 +478,7 @@ def thoughts_of(message: Mapping[str, object]) -> str:
 
 
 def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
-    """The tokens of a reply with their log-probabilities; none where any of them is not one."""
+    """The tokens of a reply with their log-probabilities; empty if any of them is not a number."""
     pairs: list[tuple[str, float]] = []
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, dict) or not isinstance(logprobs.get("content"), list):
@@ -493,15 +493,16 @@ def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
 
 
 def _name_in(value: object) -> str | None:
+    """A name that a response states, on one line and bounded; None if it is not text."""
     if not isinstance(value, str) or not value:
         return None
     return one_line(value)[:200]
 
 
 def charges_in(body: Mapping[str, Any]) -> Charges:
-    """What a reply says of its price, beside the tokens."""
+    """What a reply says of its price, besides the tokens."""
     usage = body.get("usage")
-    # Anthropic has these among the counts.
+    # Anthropic states the tier, speed and region within the usage.
     inner = usage if isinstance(usage, dict) else {}
     ways = list(map(_name_in, map(inner.get, ("speed", "inference_geo"))))
     return {
@@ -514,8 +515,8 @@ def charges_in(body: Mapping[str, Any]) -> Charges:
 
 
 def _lasting_in(usage: Mapping[str, object]) -> int | None:
-    """The tokens that a provider keeps in its cache for hours, for which it asks more; None where
-    none are told of.
+    """The tokens that were written to the provider's cache for hours, which costs more; None if no
+    such count is stated.
     """
     found = None
     for part in (usage, usage.get("prompt_tokens_details"), usage.get("input_tokens_details")):
@@ -528,9 +529,7 @@ def _lasting_in(usage: Mapping[str, object]) -> int | None:
 
 
 def searches_in(body: Mapping[str, object]) -> int | None:
-    """How often a provider searched the web for a reply, for which it asks a fee; None where none
-    is told of.
-    """
+    """How many web searches were made for a reply, each for a fee; None if none is stated."""
     usage, items = body.get("usage"), body.get("output")
     tools = usage.get("server_tool_use") if isinstance(usage, dict) else None
     if isinstance(tools, dict):
@@ -538,7 +537,7 @@ def searches_in(body: Mapping[str, object]) -> int | None:
     searches = 0
     if isinstance(items, list):
         for item in items:
-            # OpenAI asks nothing for opening a page that a search has found.
+            # OpenAI charges a search, but not the opening of a page that it found.
             if isinstance(item, dict) and item.get("type") == "web_search_call":
                 action = item.get("action")
                 opens = isinstance(action, dict) and action.get("type", "search") != "search"
@@ -547,18 +546,18 @@ def searches_in(body: Mapping[str, object]) -> int | None:
 
 
 def cost_in(usage: object) -> float | None:
-    """The cost of a call in USD as the provider states it."""
+    """The cost of a call in USD that the provider states; None if it states none."""
     if not isinstance(usage, dict):
         return None
     cost = usage.get("cost", usage.get("estimated_cost"))
     if cost is None and "cost_in_usd_ticks" not in usage:
         return None
-    if isinstance(cost, dict):  # with its parts
+    if isinstance(cost, dict):  # the total and its parts
         cost = cost.get("total_cost")
     stated, ticks = _dollars(cost), _dollars(usage.get("cost_in_usd_ticks"))
     if stated is None and ticks is not None:
         return ticks / TICKS
-    # OpenRouter charges only its fee where the user's own key pays the provider.
+    # If the user's own key pays the provider, OpenRouter's cost is only its fee.
     if stated is not None and usage.get("is_byok"):
         paid = _dollars((usage.get("cost_details") or {}).get("upstream_inference_cost"))
         return None if paid is None else stated + paid
@@ -566,16 +565,14 @@ def cost_in(usage: object) -> float | None:
 
 
 def note_cost(reply: Reply, headers: Mapping[str, str]) -> None:
-    """Note what LiteLLM's proxy says in a header that a call cost, where the reply does not say
-    it.
-    """
+    """Set the cost that LiteLLM's proxy states in a header, if the reply does not state one."""
     if reply.cost_usd is None and COST_HEADER in headers:
-        # It says 0 of a model whose price it does not know.
+        # The proxy states 0 for a model whose price it does not know.
         reply.cost_usd = _dollars(headers[COST_HEADER]) or None
 
 
 def _dollars(cost: Any) -> float | None:
-    """An amount, which some providers give as text."""
+    """An amount of money, which some providers give as text; None if it is not plausible."""
     if isinstance(cost, bool):
         return None
     try:
@@ -586,8 +583,8 @@ def _dollars(cost: Any) -> float | None:
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
-    """The LM's own probability of its answer: the product over the tokens of the last `answer` in
-    JSON or behind `Answer:`, or of a reply of one line. None where there is no such answer.
+    """The probability that the LM gave its answer: the product over the tokens of the last `answer`
+    in JSON or after `Answer:`, or of a reply of one line. None if there is no such answer.
     """
     if not tokens:
         return None
@@ -596,17 +593,17 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     if not values:
         return None
     start, end = values[-1].span(values[-1].lastindex or 0)
-    log_probability, place = 0.0, 0
+    log_probability, offset = 0.0, 0
     for token, logprob in tokens:
-        # Tokens need not end where the answer does: one that overlaps it counts whole.
-        if place < end and place + len(token) > start:
+        # A token may reach beyond the answer: if it overlaps, it counts as a whole.
+        if offset < end and offset + len(token) > start:
             log_probability += logprob
-        place += len(token)
+        offset += len(token)
     return float(f"{math.exp(min(log_probability, 0.0)):.6g}")
 
 
 def read_embeddings(text: str, endpoint: AskedEndpoint) -> Reply:
-    """Read embeddings in OpenAI's JSON form. Raises as `read_answer_body` does."""
+    """The reply that holds embeddings in OpenAI's form. Raises as `read_answer_body` does."""
     body = read_answer_body(text, endpoint, "embeddings")
     try:
         number = len(body["data"])
@@ -619,7 +616,7 @@ def read_embeddings(text: str, endpoint: AskedEndpoint) -> Reply:
 def _unreadable(
     text: str, endpoint: AskedEndpoint, what: str, usage: object = None
 ) -> TransientError | CallError:
-    """The failure of an answer that is not `what` was asked for, perhaps with its usage."""
+    """The failure of a response that is not `what` was asked for, with its usage if it has one."""
     from .refusals import error_in, failure_of, is_page
 
     if is_page(text):
@@ -635,8 +632,8 @@ def _unreadable(
 
 
 def text_in(content: object) -> str:
-    """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything
-    else.
+    """The text of a message, which may consist of parts, as valid Unicode. Raises TypeError for
+    anything else.
     """
     if isinstance(content, list):
         content = "".join(
@@ -655,7 +652,7 @@ def text_in(content: object) -> str:
     return content
 
 
-# Where providers state a count: by its name, or by the names of a part and of the count in it.
+# Where providers state each count: under a name, or under (name of an object, name within it).
 _PROMPT = ("prompt_tokens", "input_tokens")
 _COMPLETION = ("completion_tokens", "output_tokens")
 _REASONING = (
@@ -677,7 +674,7 @@ _WRITTEN = (
     ("input_tokens_details", "cache_write_tokens"),
     "cache_creation_input_tokens",
 )
-# Where they state how long what was written stays, and what they call hours there.
+# The objects that state how long tokens stay in the provider's cache, and the names for hours.
 _LIVES = frozenset({"cache_creation", "cache_creation_token_details", "cache_write_tokens_details"})
 _LASTING = ("ephemeral_1h_input_tokens", "ephemeral_12h_input_tokens", "ttl_12h_tokens")
 
@@ -688,8 +685,8 @@ _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 
 
 def tokens_in(usage: object, answer: str = "") -> TokenCounts:
-    """The token counts of a `Reply`, from the usage of OpenAI, LiteLLM, Anthropic or DeepSeek.
-    Counts that contradict each other, or that are 0 for the answer, become None.
+    """The token counts for a `Reply`, from the usage that any provider states. If counts contradict
+    each other, or are 0 although there is an answer, all become None.
     """
     counts = usage if isinstance(usage, dict) else {}
     stated = _plausible(counts)
@@ -698,17 +695,17 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     reasoning = _first(stated, _REASONING)
     total, apart = stated.get("total_tokens"), (cached or 0) + (written or 0)
     if completion is None and prompt is not None:
-        # Gemini leaves it out where a reply is all thoughts, or nothing.
+        # Gemini leaves it out if a reply has only thoughts, or nothing.
         empty = total == prompt and not answer
         if empty or (total or 0) > prompt:
             completion = 0
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
-        prompt += apart  # Anthropic counts them beside the input
+        prompt += apart  # Anthropic's input tokens do not include them
     if prompt is not None and completion is not None:
-        # as Bedrock does, whose total alone shows it where a proxy gives it other names
+        # Nor do Bedrock's; behind a proxy with other names, only the total shows it.
         if apart and total == prompt + apart + completion:
             prompt += apart
-        # xAI and Gemini count thoughts apart: what is missing from the total was completed, too
+        # xAI and Gemini count thoughts apart: what the total has in addition are thoughts.
         if total and total > prompt + completion:
             reasoning = max(reasoning or 0, total - prompt - completion)
             completion = total - prompt
@@ -717,7 +714,7 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
             or (answer and completion == 0)
             or (reasoning or 0) > completion
             or apart > prompt
-            # LiteLLM gives 0 where no total was computed
+            # LiteLLM states a total of 0 if it computed none.
             or total not in (None, 0, prompt + completion)
         ):
             prompt = completion = cached = written = reasoning = None
@@ -731,7 +728,7 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
 
 
 def _plausible(usage: Mapping[str, object]) -> dict[object, int | None]:
-    """The counts by where they stand; None for one that is not plausible."""
+    """Name, or (name of an object, name within it) → count; None for one that is not plausible."""
     stated: dict[object, int | None] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
@@ -743,18 +740,19 @@ def _plausible(usage: Mapping[str, object]) -> dict[object, int | None]:
 
 
 def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int | None:
-    """The count at the first of these places that has one above 0: a proxy may fill a place that
-    its provider left empty by 0.
+    """The first count above 0 among these places; else 0 if any place has 0, else None.
+
+    A 0 is passed over since proxies fill in 0 where their provider stated nothing.
     """
     counts = list(map(stated.get, places))
     return next(filter(None, counts), 0 if 0 in counts else None)
 
 
 def _tokens(count: Any) -> int | None:
-    """A count of tokens, which some servers give as text or as a float."""
+    """A count of tokens, which some servers give as text or float; None if it is not plausible."""
     if type(count) is not int:  # not isinstance: True is an int, too
         if isinstance(count, str) and _COUNT.fullmatch(count):
-            # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
+            # Python refuses to parse thousands of digits; 20 are already more than MOST_TOKENS.
             count = int(count.partition(".")[0][:20])
         elif isinstance(count, float) and count.is_integer():
             count = int(count)
@@ -764,7 +762,7 @@ def _tokens(count: Any) -> int | None:
 
 
 def plain_address(base_url: str) -> str:
-    """The address without user info or query: safe to log, and part of the cache key. Raises
+    """The address without user info and query: safe to log, and part of the call key. Raises
     UserError for an invalid address.
     """
     parts = read_address(base_url, ("http", "https"), "--api-base as http://HOST:PORT/v1")
@@ -772,6 +770,7 @@ def plain_address(base_url: str) -> str:
 
 
 def too_large(name: str, most_bytes: int) -> UnusableReplyError:
+    """The failure of a response of more bytes than are read."""
     return UnusableReplyError(
         f"the reply of {name} has more than {most_bytes >> 20} MB: lower max_tokens, or raise "
         "FOLKMOOT_REPLY_MB"
@@ -779,7 +778,7 @@ def too_large(name: str, most_bytes: int) -> UnusableReplyError:
 
 
 def packed_otherwise(name: str, encoding: str) -> TransientError:
-    """The failure of an answer that is not packed as it says."""
+    """The failure of a response that is not compressed as its header says."""
     return TransientError(
         f"the answer of {name} cannot be unpacked as {encoding}, which its header names: turn "
         "compression off there",
@@ -788,11 +787,11 @@ def packed_otherwise(name: str, encoding: str) -> TransientError:
 
 
 def not_connected(name: str, reason: str, kind: Trouble) -> TransientError:
-    """The failure of a connection that was never there, or that broke."""
-    there = "a broken connection"
+    """The failure of a connection that could not be opened (unreachable), or that broke."""
+    state = "a broken connection"
     if kind == "unreachable":
-        there = "no connection"
-    return TransientError(f"{there} to {name} ({reason})", kind)
+        state = "no connection"
+    return TransientError(f"{state} to {name} ({reason})", kind)
 
 
 def origin(base_url: str) -> str:
@@ -801,8 +800,8 @@ def origin(base_url: str) -> str:
 
 
 def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[str], str]:
-    """A function that replaces these keys, and the password and keys in the address, by `…`. A
-    password is also hidden in its base64 form with the user name, as sent in headers.
+    """A function that replaces secrets in a text by `…`: these keys, and the password and keys in
+    the address. A password is also hidden in the base64 form that headers have.
     """
     secrets = {key for key in keys if key and len(key) >= SECRET_CHARS}
     parts = urlsplit(address or "")
@@ -813,18 +812,18 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
             secrets.update((password, parts.password))
     for name, value in parse_qsl(parts.query):
         if _SECRET_NAMES.search(name) and len(value) >= SECRET_CHARS:
-            # Servers repeat a key as it stood in the address, which is its quoted form.
+            # Servers may repeat it as it stood in the address, in its quoted form.
             secrets.update((value, quote(value, safe="")))
     if not secrets:
         return lambda text: text
-    # the longest first: a key may begin with another one, whose match would leave its rest
+    # The longest first: if one key begins with another, the shorter match would leave a rest.
     pattern = re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True))))
     return lambda text: pattern.sub("…", text)
 
 
 def without_keys(text: str, lms: Iterable[object]) -> str:
-    """A text about LMs that folkmoot did not make, without their keys and those of the
-    environment.
+    """A text, such as an error, without the keys of these LMs (which `fm.lm` did not make) and of
+    the environment.
     """
     for lm in lms:
         own = getattr(lm, "kwargs", {})

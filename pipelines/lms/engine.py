@@ -1,5 +1,9 @@
 """The engine behind every LM: call keys, records, sharing of equal calls, in-flight limit, retries,
 and the bill.
+
+A call passes through `Engine._reply` (key) → `_watched` (trace) → `_billed` (meters) → `_answer`
+(records, cache, equal calls) → `_call` (limit, retries) → `_fitting_attempt` (settings that the
+endpoint refuses) → `_attempt` (budget, ledger) → `Transport.send`.
 """
 
 from __future__ import annotations
@@ -69,11 +73,11 @@ CHAT_PATH = "chat/completions"
 MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
 MOST_CHANGED = 8  # requests with other settings in place of a refused one
 LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
-LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
+LEAVING_SECONDS = 0.2  # between looks at whether a cancelled call may be abandoned
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
-LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
+LIKELY_REPLY = 250  # tokens that a reply is assumed to have, until the first one has come
 MOST_CHOICES = 128  # in one reply, at any provider
-LONGEST_TOKENS = 8  # characters of a token, in the mean of a prompt; twice as many as usual
+LONGEST_TOKENS = 8  # mean characters per token of a prompt, at most; 4 are usual
 LEAST_CONTEXT = 500  # tokens; no server cuts prompts to fewer
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # seconds that one attempt may take
@@ -103,11 +107,11 @@ _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 _VERSION = re.compile(
     r"(?:[-@:](?:latest|preview|\d{4}-\d\d-\d\d|\d{4,8}|\d{2}-\d{2}|v\d+))+$|\.gguf$"
 )
-"""What names of one model may differ in."""
+"""Endings in which the names of one model may differ."""
 
 _FLIGHTS = SingleFlight(own=BudgetSpent)
-"""The calls in flight in this process, by key: LMs and runs with the same request share the
-reply.
+"""The calls in flight in this process, by key: all LMs and runs that make the same request share
+its reply.
 """
 
 _LOG = logging.getLogger("folkmoot")
@@ -115,18 +119,22 @@ _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=
 
 
 class NotRecordedError(CallError):
-    """An LM that only answers from records has none of this request."""
+    """An LM that answers from records alone has no reply to this request."""
 
 
 class Engine:
     """DSPy's asynchronous engine of one LM (`dspy.LM(…, async_engine=Engine(…))`).
 
-    Args: model: the full LM name, such as `openai/gpt-4o-mini`. endpoint: where to send requests;
-        None answers from records only. profile: how the LM is asked. identity: the name of this LM
-        in call keys: endpoint and model, never a key. concurrency: the most calls in flight; 429s
-        from the endpoint reduce it for a while. prices: USD per token; None when unknown. store: a
-        record that this LM always reads first. cached: whether the shared cache may answer; False
-        where answers depend on earlier calls. settings: further request fields, sent unchanged.
+    Args:
+        model: the full LM name, such as `openai/gpt-4o-mini`.
+        endpoint: where requests are sent; None answers from records alone.
+        profile: how the LM is asked.
+        identity: the name of this LM in call keys: model and endpoint, never a secret key.
+        concurrency: the most calls in flight; 429s from the endpoint reduce it for a while.
+        prices: USD per token; None if unknown.
+        store: a record that this LM always looks into first.
+        cached: whether the shared cache may answer; False if answers depend on earlier calls.
+        settings: further request fields, sent unchanged.
     """
 
     supports_response_schema = True
@@ -169,7 +177,7 @@ class Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The state for another process, which reads keys from its own environment."""
+        """How another process makes this engine; it reads keys from its own environment."""
         if self.endpoint is None:
             own: dict[str, Any] = {"store": self.store, "settings": self.settings, "cached": False}
             made = partial(Engine, self.model, None, self.profile, identity=self.identity, **own)
@@ -181,10 +189,12 @@ class Engine:
         return partial(Engine.load_state, self.dump_state(), **self.reached), ()
 
     async def complete(self, request: Request) -> Response:
+        """Answer a request of DSPy's, in DSPy's form."""
         body, rollout = self.payload(request)
         sample: int | str | None = rollout
         if rollout is None and "folkmoot" not in (request.config.extensions or {}):
-            # DSPy leaves out which sample its predictors want, so an equal request wants another
+            # A predictor of DSPy's does not say which sample it wants, so each equal request of a
+            # question is taken to want another one.
             sample = rollout = ROLLOUTS.get().number(None)
             drawn = body.get("temperature") != 0 and ASKER.get().sample(self.key(body, rollout))
             if drawn:
@@ -212,13 +222,16 @@ class Engine:
     async def chat(
         self, body: Mapping[str, object], *, n: int = 1
     ) -> tuple[dict[str, object], Usage]:
-        """The whole reply to a raw request for a chat completion, and its usage. A request without
-        messages asks for embeddings. It is handled like every other call: ledger, budget, records,
-        cache, retries, prices. Tools, `response_format`, `n`, `logprobs` and images are sent
-        unchanged. `model` and `stream` are ignored: this LM answers, in one piece. The question is
-        the one of `asking(question=…)`, and this is its `n`-th equal request, an independent
-        sample; records and cache give the same reply to the same request with the same number. From
-        another task, such as a server's, start it in the question's context:
+        """The endpoint's whole response to a raw chat completion request, and its usage.
+
+        It is handled like every other call: ledger, budget, records, cache, retries, prices. A
+        request without messages asks for embeddings. `model` and `stream` are ignored, since this
+        LM answers, in one piece; all else (tools, `response_format`, `n`, `logprobs`, images) is
+        sent unchanged.
+
+        `n` numbers the equal requests of the question of `asking(question=…)`: each is an
+        independent sample, and records and cache repeat the reply to the same request with the same
+        number. From another task, such as a server's, start this in the question's context:
         `loop.create_task(engine.chat(body, n=n), context=context)`.
 
         Raises CallError for an invalid request, and whatever every call raises.
@@ -239,9 +252,7 @@ class Engine:
 
     @property
     def native(self) -> HttpEndpoint | None:
-        """The endpoint to which a client's own request can be passed on; None where there is none,
-        or an LM only answers from records.
-        """
+        """The endpoint to which a client's own request can be passed on; None if there is none."""
         if isinstance(self.endpoint, HttpEndpoint):
             return self.endpoint
         return getattr(self.endpoint, "native", None)
@@ -256,10 +267,12 @@ class Engine:
         n: int = 1,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[Reply, Usage, bool]:
-        """Pass on a raw request to a path of this LM's endpoint, as its client wrote it; see `chat`
-        for what is kept of it, and `HttpEndpoint.forward` for the arguments. Returns the reply,
-        its usage, and whether it came now, and not from records or cache. Raises NoSuchPathError
-        for a path that the endpoint does not serve, and whatever every call raises.
+        """Pass on a raw request to a path of this LM's endpoint, as its client wrote it.
+
+        It is handled like every other call (see `chat`); `HttpEndpoint.forward` explains the other
+        arguments. Returns the reply, its usage, and whether it comes from the endpoint and not from
+        records or cache. Raises NoSuchPathError for a path that the endpoint does not serve, and
+        whatever every call raises.
         """
         fields = {name: value for name, value in body.items() if name != "model"}
         if refused_names := sorted(ADDRESSES & fields.keys()):
@@ -283,13 +296,14 @@ class Engine:
             try:
                 return await native.forward(path, fields, read, sink and passed, headers)
             except TransientError as problem:
+                # Once the client has got a part of the reply, no other attempt can replace it.
                 if not begun:
                     raise
                 raise BrokenStreamError(str(problem), problem.kind) from None
 
         rollout = _sample(n)
         asked = dict(fields)
-        if path != CHAT_PATH:  # the same request to another path is another request
+        if path != CHAT_PATH:  # to another path it is another request
             asked["path"] = path
         if headers:
             asked["headers"] = dict(headers)
@@ -300,12 +314,12 @@ class Engine:
 
     @property
     def no_price(self) -> str:
-        """Says that it has no price."""
+        """The sentence that this LM has no price."""
         return no_price([self.model])
 
     @property
     def to_price(self) -> str:
-        """How to give it one."""
+        """What a user does to give it a price."""
         return f'give --price "{self.model}=IN,OUT" (USD per million tokens)'
 
     async def aclose(self) -> None:
@@ -313,8 +327,8 @@ class Engine:
             await self.endpoint.aclose()
 
     def dump_state(self) -> dict[str, object]:
-        """The JSON state from which this LM can be rebuilt, without keys, which come from the
-        loading environment.
+        """The JSON from which `load_state` makes this LM again; keys are left out, and come from
+        the environment that loads it.
         """
         own = dict(getattr(self.endpoint, "settings", {}))
         own.pop("threads", None)  # their number depends on the machine
@@ -346,11 +360,11 @@ class Engine:
         prices: Prices | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Engine:
-        """The engine of `PROVIDER/MODEL`; `profile` is given the endpoint's own.
+        """The engine of the LM `PROVIDER/MODEL`.
 
-        `embedded` has the threads, context and slots of an LM in this process.
-
-        Raises UserError: unknown name, missing key or extra, unusable address.
+        `profile` gets the endpoint's usual profile and returns the one to use. `embedded` has the
+        threads, context and slots of an LM inside this process. Raises UserError for an unknown
+        name, a missing key or extra, and an unusable address.
         """
         provider, _, model = name.partition("/")
         defaults = settings_now()
@@ -392,8 +406,7 @@ class Engine:
                 timeout=timeout or ATTEMPT_SECONDS,
             )
             own = local.profile
-            # A plain layout writes the whole prompt itself; a chat template would wrap it once
-            # more.
+            # A plain layout writes the whole prompt, so the LM's chat template must not wrap it.
             local.plain |= profile(own).layout == "plain"
             concurrency, prices = server.get("slots") or 1, Prices(0.0, 0.0)
         elif provider != "openai":
@@ -406,7 +419,7 @@ class Engine:
         else:
             base, key = api_base or defaults.openai_base_url, api_key or defaults.openai_key()
             endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout or CALL_SECONDS)
-            # A server of one's own may call its model as OpenAI does, and costs something else.
+            # A user's own server may use OpenAI's names for models, but not its prices.
             listed = endpoint.name == defaults.default_openai_base_url
             if key is None and api_base is None and base == defaults.default_openai_base_url:
                 raise UserError(
@@ -430,9 +443,10 @@ class Engine:
 
     @classmethod
     def load_state(cls, state: Mapping[str, Any], **reached: Any) -> Engine:
-        """Rebuild the engine of a saved LM. Raises UserError unless its address is the one that
-        this environment gives: a file that could name an address could send the key there.
-        `reached` is known to the process that saved it.
+        """Make the engine of a saved LM again. Raises UserError unless its address is the one that
+        this environment gives: if a file could name an address, it could have the key sent there.
+
+        `reached` are the arguments of `reaching`, if the process that saved the LM passes them on.
         """
         model, profile = state["model"], Profile(**state["profile"])
         prices = Prices.read(state["prices"]) if state["prices"] else None
@@ -452,16 +466,16 @@ class Engine:
         return made
 
     async def ask(self, written: Written) -> str:
-        """The text of a reply. DSPy's request and response around it would take as much CPU as
-        writing the prompt (0.06 ms).
+        """The text of the reply to a request that is not wrapped in DSPy's objects: these would
+        take as much CPU time as writing the prompt (0.06 ms).
         """
         _, sampling = written.checked()
         body = self._body(written.messages, sampling, written.extra, written.system)
         return (await self._reply(body, written.extra.get("rollout"))).text
 
     def payload(self, request: Request) -> tuple[dict[str, object], int | None]:
-        """The request body in OpenAI's chat form, and the rollout id that distinguishes repeated
-        samples.
+        """The body of a request of DSPy's in OpenAI's chat form, and the rollout id, which tells
+        samples apart.
         """
         config, system = request.config, request.system
         extra = (config.extensions or {}).get("folkmoot") or {}
@@ -504,6 +518,7 @@ class Engine:
         extra: Mapping[str, object],
         system: str | None,
     ) -> dict[str, object]:
+        """The body of a request in OpenAI's chat form; `extra` is that of `Written`."""
         if system is not None:
             texts = [("system", system), *texts]
         messages = [{"role": role, "content": text} for role, text in texts]
@@ -522,15 +537,17 @@ class Engine:
     def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
-        # The records of all versions have these keys, and orjson writes another text. A question
-        # may hold half of a surrogate pair, which UTF-8 cannot encode.
+        # Not orjson, whose text differs: records of all versions must keep their keys. A lone
+        # surrogate in a question needs an escape, since UTF-8 cannot encode it.
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
     async def _reply(
         self, payload: Mapping[str, object], rollout: int | str | None, *, whole: bool = False
     ) -> Reply:
-        """The reply to a request, counted on the caller's meters and recorded for traces."""
-        if rollout is None:  # DSPy's own predictors send such requests
+        """The reply to a request, counted on the caller's meters and recorded for traces. If
+        `whole`, it has the endpoint's whole response as `body`.
+        """
+        if rollout is None:  # as in requests of DSPy's predictors
             rollout = ROLLOUTS.get().number(None)
         return await self._watched(_Call(payload, self.key(payload, rollout), whole))
 
@@ -542,13 +559,14 @@ class Engine:
         return await watch(seen, self.model, call.payload, self._billed(call))
 
     async def _billed(self, call: _Call) -> tuple[Reply, Usage]:
+        """The reply to a call, counted on the caller's meters, and its usage."""
         asker = ASKER.get()
         first = asker.asks_first(call.key)
         try:
             reply, made = await self._answer(call)
-        except FatalCallError as problem:  # a program that catches it has not answered
+        except FatalCallError as problem:  # noted, in case the program catches it
             raise refused(problem) from None
-        except UserError as problem:  # DSPy would treat it as a failure of this one call
+        except UserError as problem:  # fatal: DSPy would treat it as a failure of this one call
             raise refused(FatalCallError(str(problem))) from None
         except CallError as problem:
             record_failure(problem)
@@ -562,26 +580,27 @@ class Engine:
         }
         price = Usage(1, cost_usd=self._cost(reply), **reply.tokens, **said)
         usage = price if made else Usage(1, cached_calls=1, **said)
-        # count calls that an earlier attempt paid for, so that the row's bill is the same as
-        # without a stop
+        # A call that an earlier attempt at the question paid for counts as paid, so that the row's
+        # bill is the same as without the stop in between.
         own = first and call.key in asker.paid
         record_call(price if own else usage, price)
         return reply, usage
 
     async def _answer(self, call: _Call) -> tuple[Reply, bool]:
-        """The reply, and whether this request paid for it."""
+        """The reply, from records, cache, an equal call in flight or the endpoint, and whether this
+        request paid for it.
+        """
         stores = self._stores()
-        if (kept := self._kept(stores, call.key)) is not None:
+        if (kept := self._find(stores, call.key)) is not None:
             return kept, False
 
         reply, first = await _FLIGHTS(call.key, lambda: self._call(call))
-        # A request that shared the reply may belong to a run with other records, so store it there,
-        # too.
-        self._keep(stores, call.key, reply)
+        # Also if an equal call made it, perhaps for another run: this run has its own records.
+        self._put(stores, call.key, reply)
         return reply, first
 
     def _stores(self) -> list[CallStore | CallCache]:
-        """The records and the cache that may answer, and that keep what was answered."""
+        """The records and the cache, in which replies are looked up and stored."""
         books = books_around()
         cache = books.cache if self.cached else None
         return [store for store in (self.store, *books.stores, cache) if store is not None]
@@ -616,13 +635,13 @@ class Engine:
                 )
                 return reply
             except TransientError as problem:
-                # other troubles do not show how many calls the endpoint accepts
+                # Only a refusal (429) shows how many calls the endpoint accepts.
                 if problem.kind == "refused":
                     gate.limit.report(refused=True)
-                # Failures of others at this address count as ours: they lengthen the pause.
+                # Failures of other calls to this address also lengthen the pause.
                 failed = max(attempt, gate.rounds - 1)
                 wait = back_off(failed, problem.retry_after)
-                # A server that was never there may be starting up right now: ask it more often.
+                # A server that has never answered may be starting up: ask it more often.
                 if problem.kind == "unreachable" and gate.answered_at is None:
                     wait = min(wait, LONGEST_UNREACHED)
                 spent += clock() - began + wait
@@ -630,8 +649,8 @@ class Engine:
                 unreadable += problem.kind == "unreadable"
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
                 if problem.kind == "loading":
-                    # A server that is loading refuses at once, so attempts would be used up in no
-                    # time.
+                    # A server that loads its model refuses at once, which would quickly use up the
+                    # attempts, so only time counts.
                     tired = spent > MOST_PAUSE
                 if tired or spent > self.deadline:
                     tries = counted(attempt, "attempt")
@@ -644,21 +663,23 @@ class Engine:
                 await asyncio.sleep(wait)
 
     async def _fitting_attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
-        """An attempt at the request as the endpoint takes it. A setting that it refuses is changed
-        once, and remembered if that works. What a client of the meter wants is never changed: the
-        limit of a translated request may get another name, and nothing else.
+        """An attempt with settings that the endpoint accepts. If it refuses one, the setting is
+        changed, and the change remembered if it works.
+
+        Of a request that a client of the meter sent (`whole`), only the token limit may get another
+        name; one that is passed on unread (`send`) is never changed.
         """
         if call.send is not None:  # passed on as the client wrote it
             return await self._attempt(endpoint, call, number)
         habits = Habits(renames=self.habits.renames) if call.whole else self.habits
         asked = dict(call.payload)
         if isinstance(endpoint, HttpEndpoint):
-            asked["stream"] = False  # some servers stream unless they are told
+            asked["stream"] = False  # some servers stream by default
         fitted = _Call(habits.fit(asked), call.key, call.whole)
         try:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
-            changed = await self._changed(endpoint, call, number, habits, asked, problem)
+            changed = await self._with_changes(endpoint, call, number, habits, asked, problem)
             if changed is None:
                 raise
             return changed
@@ -666,7 +687,7 @@ class Engine:
             self.habits.schema = True
         return reply
 
-    async def _changed(
+    async def _with_changes(
         self,
         endpoint: Transport,
         call: _Call,
@@ -675,22 +696,24 @@ class Engine:
         asked: Mapping[str, object],
         problem: Exception,
     ) -> Reply | None:
-        """The reply to the request with as few changes as the endpoint takes it with; None where
-        none helps. Endpoints name one setting at a time, so what they say of a changed request may
-        ask for another change.
+        """The reply to the request with the fewest changes with which the endpoint accepts it; None
+        if no change helps. Since endpoints name one refused setting at a time, the refusal of a
+        changed request may suggest one more change.
         """
         from .refusals import changes_of, missed_schema, says_other
 
         refusals: list[tuple[list[Change], Exception]] = [([], problem)]
         asked_with = set[frozenset[Change]]()
-        for changes, refusal in refusals:  # which grow, so that few changes are tried before many
+        # The list grows while it is read, so that requests with fewer changes are tried first.
+        for changes, refusal in refusals:
             tried = habits.trying(changes)
             for change in changes_of(tried, refusal, tried.fit(asked), number):
-                # The client of the meter would not learn that its setting was left out.
+                # A client of the meter could not know that its setting was left out.
                 if call.whole and change.what != "renames":
                     continue
                 more = [*changes, change]
-                # An endpoint that repeats the request in its refusal names all settings each time.
+                # Endpoints that quote the request in a refusal seem to name every setting, so the
+                # same changes come up again.
                 if frozenset(more) in asked_with or len(asked_with) == MOST_CHANGED:
                     continue
                 asked_with.add(frozenset(more))
@@ -701,8 +724,8 @@ class Engine:
                     if says_other(other, refusal):
                         refusals.append((more, other))
                     continue
-                # One reply that missed the schema says nothing about the endpoint, so nothing is
-                # kept.
+                # A single reply that did not fit the schema says nothing about the endpoint, so the
+                # change is not remembered.
                 if missed_schema(refusal):
                     more = changes
                 for kept in more:
@@ -712,9 +735,10 @@ class Engine:
         return None
 
     async def _attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
-        """Make one paid attempt, if the budgets allow it. The ledgers note the call as in flight
-        before it is sent, and its cost before its reply is used. A call that was sent and has no
-        known end counts as spent.
+        """Make one paid attempt, if the budgets allow it.
+
+        Before the call is sent, the ledgers book it as lost, at its likely cost; before its reply
+        is used, they book its real cost. So a call whose end is never known counts as spent.
         """
         booking = Booking()
         booked: Entry | None = None
@@ -723,21 +747,21 @@ class Engine:
             for account in books_around().accounts:
                 await account.admit()
                 booking.admitted.append(account)
-            lost = self._entry(call, self._likely(call.payload), number) | {"lost": True}
-            # Booked as lost first: a process that is killed now may have paid for the call.
+            lost = self._entry(call, self._likely_usage(call.payload), number) | {"lost": True}
+            # Now, since a process that is killed from here on may have paid for the call.
             booking.send(lost)
             booked = lost
             self._under_way += 1
             sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
             ended = asyncio.get_running_loop().create_future()
-            sending = asyncio.ensure_future(_ending(sent_by, ended))
+            sending = asyncio.ensure_future(_signal_end(sent_by, ended))
             seconds = min(_seconds_left(GRACE_SECONDS), default=None)
-            cancelled = await _end_of(sending, ended, seconds)
+            cancelled = await _wait_for_end(sending, ended, seconds)
             booked = self._bill(call, sending, number, lost)
-            # The reply is paid for, so a resumed run has to find it.
+            # A cancelled call is paid for, so its reply is stored for the run that goes on.
             if cancelled is not None:
                 if not sending.exception():
-                    self._keep(self._stores(), call.key, sending.result())
+                    self._put(self._stores(), call.key, sending.result())
                 raise cancelled
             reply = sending.result()
             self._note_model(reply)
@@ -760,8 +784,8 @@ class Engine:
     def _bill(
         self, call: _Call, sent: asyncio.Future[Reply], number: int, lost: Entry
     ) -> Entry | None:
-        """What is booked for a call that was sent and has ended: its usage; nothing where it was
-        refused; `lost` where the endpoint may have answered.
+        """What is booked for a call that was sent and has ended: its usage; None if it was refused;
+        `lost` if the endpoint may have worked on it.
         """
         problem = sent.exception()
         kind = getattr(problem, "kind", None)
@@ -778,16 +802,15 @@ class Engine:
         return lost
 
     async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
-        """The failure of a call. Where it is unclear whether the account or the request is its
-        cause, calls in flight may show it, and are waited for.
+        """The failure of a call. If either the account or this request may be its cause, this waits
+        for other calls in flight: if one is answered, the account is in order.
         """
         refusal = getattr(problem, "if_answered", None)
         if refusal is None:
             return problem
         self._unsure += 1
         try:
-            # Calls that wait here themselves will never tell; once only those are left, it stays
-            # unclear.
+            # Once all calls in flight wait here, none of them will be answered.
             while not endpoint.answered and self._under_way > self._unsure:
                 await asyncio.sleep(POLL_SECONDS)
         finally:
@@ -795,14 +818,14 @@ class Engine:
         return refusal if endpoint.answered else problem
 
     def _note_model(self, reply: Reply) -> None:
-        """Say once that another model answers than the one that was asked."""
+        """Warn once that another model answers than the one that was asked."""
         if reply.model is None or _same_model(self.model, reply.model):
             return
         self._say_once(f"{self.model} is answered by {reply.model!r}")
 
     def _note_thoughts(self, reply: Reply) -> None:
-        """Say once that a reply holds nothing but thoughts, as where a server takes the answer for
-        a part of them.
+        """Warn once about a reply of thoughts alone: the server may take the answer for one of
+        them.
         """
         if not reply.text and reply.thoughts and reply.finish_reason == "stop":
             self._say_once(
@@ -811,15 +834,15 @@ class Engine:
             )
 
     def _note_cut(self, payload: Mapping[str, Any], likely: int, reply: Reply) -> None:
-        """Say once that an endpoint has counted far fewer tokens than a prompt has, as Ollama does
-        with one that it cuts to its context. `likely` has a token for three bytes.
+        """Warn once if an endpoint counts far fewer tokens than the prompt has, as Ollama does when
+        it cuts a prompt to its context. `likely` is a count of one token per three bytes.
         """
         found = reply.prompt_tokens or 0
         most = LONGEST_TOKENS * found
         if found < LEAST_CONTEXT or 3 * likely < most:
             return
         texts = [message.get("content") for message in payload.get("messages") or ()]
-        # An image has many bytes and few tokens.
+        # Only for text: an image has many bytes and few tokens.
         if all(isinstance(text, str) for text in texts) and sum(map(len, texts)) > most:
             self._say_once(
                 f"{self.model} counts too few tokens in a long prompt: its server may cut off what "
@@ -831,9 +854,9 @@ class Engine:
             self.habits.notes.append(note)
             _LOG.warning("%s", note)
 
-    def _likely(self, payload: Mapping[str, Any]) -> Reply:
-        """The usage booked for a call without a known end: a prompt token per three bytes, and a
-        reply like the others of this run.
+    def _likely_usage(self, payload: Mapping[str, Any]) -> Reply:
+        """The usage that is booked for a call whose end is not known: one prompt token per three
+        bytes, and a reply as long as is typical of this run.
         """
         asked = payload.get("messages") or payload.get("input") or payload.get("prompt") or ""
         prompt = len(to_json(asked))
@@ -845,20 +868,22 @@ class Engine:
                 break
         most = payload.get("max_tokens") or payload.get("max_completion_tokens")
         most = most or payload.get("max_output_tokens") or likely
-        # Nothing is ever booked below zero, whatever a caller asks for.
+        # A caller may send any numbers, but nothing is booked below zero.
         choices = max(1, min(int(payload.get("n") or 1), MOST_CHOICES))
         whole = choices * max(0, min(int(most), likely))
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
 
     def _cost(self, reply: Reply) -> float | None:
-        """The cost of a call in USD: what the provider states, else by the table's prices."""
+        """The cost of a call in USD: as the provider states it, else by the prices; None if it is
+        unknown.
+        """
         if reply.cost_usd is not None:
             return reply.cost_usd
         prices, factor = self.prices, 1.0
         if prices is None:
             return None
         special = reply.tier in TIERS or reply.surcharges
-        # Prices that the user has given hold for every tier.
+        # Only for list prices: those that a user has given hold for every tier.
         if special and prices == price_per_token(self.model):
             prices = price_per_token(self.model, reply.tier) or prices
             factor = surcharge(self.model, reply.surcharges or ())
@@ -871,6 +896,7 @@ class Engine:
         return cost
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
+        """The ledger's line about a call."""
         asker = ASKER.get()
         return Entry(
             endpoint=self.endpoint.name if self.endpoint else "",
@@ -885,30 +911,31 @@ class Engine:
             finish_reason=reply.finish_reason,
         )
 
-    def _kept(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
-        """The reply from the first store that has one; it is then also written to the other
-        stores.
+    def _find(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
+        """The reply from the first store that has one, which is then written to the others, too;
+        None if none has.
         """
         for store in stores:
             if (reply := store.get(key)) is not None:
                 place = "cache" if isinstance(store, CallCache) else "records"
                 _LOG.info("%s: answered from the %s", self.identity, place)
-                self._keep(stores, key, reply)
+                self._put(stores, key, reply)
                 return reply
         return None
 
-    def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
+    def _put(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
+        """Write a reply to all stores that may keep it."""
         complete = reply.complete
         for store in stores:
-            # a record shows all that happened; the cache must not repeat a reply that was cut off
+            # A record shows all that happened; the cache must not repeat a reply that was cut off.
             if not store.readonly and (complete or isinstance(store, CallStore)):
                 store.put(key, self.model, reply)
 
 
 @dataclass(slots=True)
 class _Call:
-    """A request with its key; `whole` requests the endpoint's whole answer, and `send` sends it in
-    another way than the endpoint's own.
+    """A request and its key. `whole` keeps the endpoint's whole response in the reply; `send`, if
+    given, sends the request in place of `Transport.send`.
     """
 
     payload: Mapping[str, Any]
@@ -918,7 +945,7 @@ class _Call:
 
 
 class SyncEngine:
-    """The engine for synchronous callers, which shares connections, limits and records."""
+    """An Engine for DSPy's synchronous calls; connections, limits and records are the same."""
 
     supports_response_schema = True
     supported_params = Engine.supported_params
@@ -958,7 +985,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
             raise UserError(f"{name} does not accept {key}: leave it out")
         if key in _NUMBERS:
             kind, low, high, wanted = _NUMBERS[key]
-            # True and False are ints in Python, too.
+            # Not a bool, which is an int in Python.
             number = isinstance(value, (int, kind)) and not isinstance(value, bool)
             right = number and low <= value <= high
         else:
@@ -978,12 +1005,12 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 
 class _OverdueError(TimeoutError):
-    """A call has not ended when the time budget did."""
+    """A call was still in flight when the time budget ended."""
 
 
-async def _ending(sent: Awaitable[Reply], ended: asyncio.Future[None]) -> Reply:
-    """Await a reply, and tell of its end without the turns of the event loop that a callback of the
-    task takes.
+async def _signal_end(sent: Awaitable[Reply], ended: asyncio.Future[None]) -> Reply:
+    """The reply; `ended` is set at once when it comes. A callback of a task would only be called
+    some turns of the event loop later.
     """
     try:
         return await sent
@@ -992,12 +1019,13 @@ async def _ending(sent: Awaitable[Reply], ended: asyncio.Future[None]) -> Reply:
             ended.set_result(None)
 
 
-async def _end_of(
+async def _wait_for_end(
     sending: asyncio.Future[Reply], ended: asyncio.Future[None], seconds: float | None
 ) -> asyncio.CancelledError | None:
-    """Wait until a call that was sent has ended, since it is paid for, even if whoever asked is
-    cancelled, and more than once; returns that cancellation. Raises _OverdueError, and ends the
-    call, after these `seconds`.
+    """Wait until a call that was sent has ended, even if the caller is cancelled meanwhile, since
+    the call is paid for; returns that cancellation, or None.
+
+    After `seconds`, the call is cancelled and _OverdueError raised.
     """
     clock = asyncio.get_running_loop().time
     overdue = math.inf if seconds is None else clock() + seconds
@@ -1013,8 +1041,7 @@ async def _end_of(
         cancelled = problem
     with finishing():
         while not sending.done():
-            # The only two ways to leave a call that is paid for: no time is left, or the user
-            # insists by a second Ctrl-C.
+            # A call that is paid for is only abandoned if no time is left, or at a second Ctrl-C.
             if clock() >= overdue or finishing.left:
                 sending.cancel()
                 raise cancelled
@@ -1025,19 +1052,21 @@ async def _end_of(
 
 @lru_cache(maxsize=256)
 def _same_model(asked: str, answered: str) -> bool:
-    """Whether two names are those of one model; dates, versions and paths aside."""
+    """Whether two names mean the same model, apart from dates, versions and paths."""
     names = [_VERSION.sub("", name.rpartition("/")[2].casefold()) for name in (asked, answered)]
     return names[0] in names[1] or names[1] in names[0]
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:
-    """The seconds left in the time budgets, each with the grace added."""
+    """The seconds that are left in each time budget around the call, plus `grace`."""
     left = [account.seconds_left for account in books_around().accounts]
     return [seconds + grace for seconds in left if seconds is not None]
 
 
 def _sample(n: int) -> str:
-    """What tells the n-th equal request of a question from others, and from those of copies."""
+    """The part of a call key that is different for each of a question's equal requests, and for
+    each copy of an agent.
+    """
     sample, copies = f"{ASKER.get().question or ''}#{n}", ROLLOUTS.get().rollout
     if copies:
         sample += f"+{copies}"

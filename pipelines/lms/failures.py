@@ -1,7 +1,6 @@
-"""What the failure of a call means: whose it is, and whether another attempt is worth its time.
-
-A failure belongs to the account (key, money, name of the LM), to the moment (rate limit, overload,
-broken connection), or to this request (content, length). The types follow those of `dspy.lm15`.
+"""The failures of a call, by what they concern: the account (key, money, name of the LM), the
+moment (rate limit, overload, broken connection: another attempt may succeed), or this request
+(content, length). `Habits` are the settings that an endpoint was found to refuse.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ Trouble = Literal[
     "timed out",
     "unreachable",
 ]
-"""Why an attempt failed: a rate limit; a server that is still starting; an answer that cannot be
-read; another status of 500 and above; a gateway's status for a server behind it; a connection that
-broke before an answer began; one that broke later, or a time-out; no connection at all.
+"""Why an attempt failed, in order: a rate limit; a server that is still loading its model; a
+response that cannot be read; another status of 500 and above; a gateway's status for a server
+behind it; a connection that broke before the response, or within it; a time-out; no connection.
 """
 
 SILENT: frozenset[Trouble] = frozenset(("down", "reset", "cut off", "timed out", "unreachable"))
-"""The troubles of an endpoint that may be down."""
+"""The troubles of an endpoint that may be down, since it answered nothing."""
 
 MAY_BE_BILLED: frozenset[Trouble] = frozenset(("unreadable", "cut off", "timed out"))
-"""The troubles after which it is unknown whether there was an answer."""
+"""The troubles after which the endpoint may have billed the call."""
 
 
 class TransientError(Exception):
-    """A failure of the moment, which is worth another attempt, after `retry_after` seconds if the
-    endpoint asks for that. `usage` is what an answer that cannot be read says that it cost.
+    """A failure of the moment: another attempt may succeed, after `retry_after` seconds if the
+    endpoint asks for that. `usage` is that of a response that was billed but cannot be read.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class TransientError(Exception):
 
 
 class BrokenStreamError(CallError):
-    """A stream broke after its client had got a part of it, so the call is not made again."""
+    """A stream broke after its client had received a part, so the call cannot be made again."""
 
     def __init__(self, reason: str, kind: Trouble) -> None:
         super().__init__(reason)
@@ -71,7 +70,7 @@ class BrokenStreamError(CallError):
 
 
 class RefusedRequest(CallError):  # noqa: N818
-    """The endpoint refused this request, in the words of `text`; nothing was billed."""
+    """The endpoint refused this request with the response `text`; nothing was billed."""
 
     def __init__(self, reason: str, status: int = 0, text: str = "") -> None:
         super().__init__(reason)
@@ -80,12 +79,12 @@ class RefusedRequest(CallError):  # noqa: N818
 
 
 class TooLongRequest(RefusedRequest, ContextLengthError):  # noqa: N818
-    """The endpoint refused this request, since it is longer than the LM's context."""
+    """The endpoint refused this request because it is longer than the LM's context."""
 
 
 class UnusableReplyError(CallError):
-    """A billed answer without anything to read; another attempt would not give a better one.
-    `usage` is the part of the answer that says what it cost.
+    """A response that was billed but has no reply in it; another attempt would not help. `usage` is
+    that of the response.
     """
 
     def __init__(self, reason: str, usage: object = None) -> None:
@@ -97,13 +96,13 @@ WORDS = (
     *("message", "Message", "msg", "error", "errors", "error_msg", "detail", "base_resp"),
     "status_msg",
 )
-"""Where providers put the words of an error, or the part that has them."""
+"""The names under which providers put the message of an error, or the object that has it."""
 
 
 @dataclass(slots=True)
 class AskedEndpoint:
-    """What a failure says of its endpoint: name, model, how its key is called, whether a call with
-    this key and model was answered before, and the status of the answer.
+    """What the reader of a response knows of its endpoint: name, model, the variable that holds the
+    key, whether a call with this key and model has been answered before, and the HTTP status.
     """
 
     name: str
@@ -114,43 +113,43 @@ class AskedEndpoint:
 
 
 def error_instead(body: Mapping[str, object]) -> object:
-    """The error that stands in an answer with status 200, under its name or in place of the reply;
-    None where there is none.
+    """The error in a response with status 200, as a field or in place of the reply; None without
+    one.
     """
-    # Cohere's and Ollama's own replies are messages without choices.
+    # Replies in Cohere's and Ollama's own forms have a message, but no choices.
     reply = body.get("choices") is not None or isinstance(body.get("message"), dict)
     if not reply and any(body.get(name) for name in WORDS):
         error = body.get("error") or body.get("base_resp") or body
-        # The fields beside an error in words belong to it.
+        # If the error is only a text, the fields next to it belong to it.
         return body if isinstance(error, str) else error
     error = body.get("error")
-    # Some servers send the fields of an error beside every reply, all empty.
+    # Some servers add an error with empty fields to every reply.
     if isinstance(error, dict) and reply and not any(error.values()):
         return None
     return error
 
 
 OUR_SCHEMA = "reply"
-"""The name of the JSON schemas in the requests of agents."""
+"""The name of the JSON schemas in agents' requests, which tells them from users' own."""
 
 SYSTEM = ("system", "developer")
-"""The roles of messages that no user wrote."""
+"""The roles of messages with instructions, which some models do not accept."""
 
 
 @dataclass
 class Habits:
-    """What an endpoint and model was found to refuse, so that later requests leave it out."""
+    """What one LM was found to refuse, so that its later requests are changed at once."""
 
     left_out: set[str] = field(default_factory=set)
-    renames: bool = False  # max_tokens to max_completion_tokens
-    folds: bool = False  # the system message into the first message
-    schema: bool | None = None  # whether it holds replies to a schema; None until that is known
-    streams: bool = False  # whether it answers by streams alone
+    renames: bool = False  # max_tokens becomes max_completion_tokens
+    folds: bool = False  # the system message becomes the beginning of the first message
+    schema: bool | None = None  # whether it accepts a JSON schema; None until that is known
+    streams: bool = False  # it is asked for a stream, since it answers by nothing else
     notes: list[str] = field(default_factory=list)
-    """What was changed, a sentence each."""
+    """A sentence about each change."""
 
     def fit(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The request as this endpoint takes it."""
+        """The request with all changes."""
         fitted = dict(payload)
         for name in self.left_out:
             fitted.pop(name, None)
@@ -176,7 +175,7 @@ class Habits:
         return change.sentence
 
     def trying(self, changes: Iterable[Change]) -> Habits:
-        """The habits with more changes, on trial."""
+        """A copy of these habits with more changes, to be tried."""
         tried = Habits(set(self.left_out), self.renames, self.folds, self.schema, self.streams)
         for change in changes:
             tried.keep(change)
@@ -185,7 +184,7 @@ class Habits:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of requests, in words, with the habit that it becomes if it works."""
+    """A change of requests: in words, and the field of `Habits` that it sets if it works."""
 
     sentence: str
     what: Literal["left_out", "renames", "folds", "schema", "streams"]
@@ -193,13 +192,15 @@ class Change:
 
 
 def asks_our_schema(payload: Mapping[str, Any]) -> bool:
-    """Whether a request asks for a reply to a schema of ours, which the prompt asks for, too."""
+    """Whether a request has an agent's JSON schema. It can be left out, since the prompt asks for
+    the same form.
+    """
     asked = payload.get("response_format") or {}
     return bool(asked.get("json_schema", {}).get("name") == OUR_SCHEMA)
 
 
 def _folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with the system's words at the beginning of the first other message."""
+    """The messages with the system messages moved to the beginning of the first other message."""
     system = [message["content"] for message in messages if message.get("role") in SYSTEM]
     others = [dict(message) for message in messages if message.get("role") not in SYSTEM]
     if system and others and isinstance(others[0].get("content"), str):

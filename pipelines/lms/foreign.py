@@ -1,5 +1,5 @@
-"""Meters LMs that folkmoot did not make: one DSPy callback on each adds their calls to a run's
-bill.
+"""Counts the calls of foreign LMs, those that `fm.lm` did not make: a DSPy callback on each LM adds
+them to the run's bill.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .seen import Seen, SeenCall
 from .store import Booking, at_meter, books_around
 
 LAST_SECONDS = 5.0
-"""How long the end of a run waits for calls in flight; after that, their end is unknown."""
+"""How long the end of a run waits for calls in flight; later ones are booked as lost."""
 
 Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
 """Context variables that a call has set, with the tokens that restore them."""
@@ -54,9 +54,10 @@ Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
 
 @dataclass
 class _Call:
-    """A call in flight: its LM, and how it is booked. `history` receives DSPy's history
-    entry of the call, as it does for modules that call an LM. `stray` says that no question counts
-    the call, and `ended` that it is being booked.
+    """A call in flight: its LM, and how it is booked.
+
+    DSPy writes its history entry of the call into `history`, as it does for a module that calls an
+    LM. `stray` says that the call belongs to no question, and `ended` that its end is being booked.
     """
 
     lm: Any
@@ -70,15 +71,15 @@ class _Call:
     settings: AbstractContextManager[Any] | None = None
 
     def book(self, call_id: str, inputs: Mapping[str, object]) -> None:
-        """Reserve the call's budget, and write it to the ledgers before it is made. Raises
-        UserError where budget or disk do not allow it.
+        """Reserve budget for the call, and write it to the ledgers before it is made. Raises
+        UserError if the budget or the disk does not allow it.
         """
         asker, model = ASKER.get(), str(self.lm.model)
         self.entry = Entry(
             endpoint="DSPy",
             model=model,
-            # No cache of ours answers such a call, so an equal request is another call with its
-            # own bill.
+            # The key of the call and not of its request: no cache answers such calls, so equal
+            # requests are billed separately.
             key=hashlib.sha256(call_id.encode()).hexdigest(),
             prompt_tokens=None,
             completion_tokens=None,
@@ -99,14 +100,14 @@ class _Call:
             seen.append(self.watched)
 
     def listen(self) -> None:
-        """Let DSPy write the call's history entry here, and into no module's history: those would
-        keep every reply of a run.
+        """Have DSPy write the call's history entry here, and not into the history of a module,
+        which would keep every reply of a run in memory.
         """
         most = max(1, dspy.settings.max_history_size)
         self.settings = dspy.context(
             caller_modules=[self], disable_history=False, max_history_size=most
         )
-        # No `with`: the block begins in one callback of DSPy and ends in another.
+        # No `with`: the context begins in one callback of DSPy's and ends in another (`settle`).
         self.settings.__enter__()
 
     def settle(self, outputs: object, problem: BaseException | None) -> None:
@@ -114,9 +115,9 @@ class _Call:
         if self.settings is not None:
             self.settings.__exit__(None, None, None)
         for noted in self.history:
-            # DSPy would keep the replies of a whole run in these lists.
+            # Removed from DSPy's lists, which would keep the replies of the whole run in memory.
             for history in (self.lm.history, GLOBAL_HISTORY):
-                with suppress(ValueError):  # another thread has dropped it
+                with suppress(ValueError):  # another thread has removed it
                     history.remove(noted)
         entry, usage = self._bill(problem)
         try:
@@ -132,14 +133,13 @@ class _Call:
                     self.watched.text = reply_text(outputs)
 
     def _bill(self, problem: BaseException | None) -> tuple[Entry | None, Usage | None]:
-        """The call as counted by the ledgers and by its question; None where nothing was paid."""
+        """What the ledgers book and what the question counts; None if nothing was paid."""
         assert self.entry is not None
         if not self.history:
             lost = isinstance(problem, LMTimeoutError | LMTransportError | asyncio.CancelledError)
             if problem is not None and not lost:
                 return None, None
-            # DSPy wrote no history: the call's end is unknown, or the LM overrides how it is
-            # called.
+            # The call may have been billed, or the LM's own class writes no history.
             return self.entry, usage_of(self.entry)
         noted = self.history[-1]
         response, cost = noted.get("response"), noted.get("cost")
@@ -152,10 +152,10 @@ class _Call:
         counted = any(
             _get(counts, name) for name in ("input_tokens", "prompt_tokens", "total_tokens")
         )
-        # DSPy's cache returns an earlier response without usage.
+        # No usage although the response has tokens or a cost: it came from DSPy's cache.
         if not usage and (counted or cost is not None):
             return None, replace(ended, cached_calls=1)
-        # Some LMs give usage in objects, or hold more than JSON can.
+        # Through JSON, since some LMs have objects in their usage.
         plain = json.loads(
             json.dumps(usage, default=lambda part: getattr(part, "__dict__", None), skipkeys=True)
         )
@@ -164,7 +164,7 @@ class _Call:
         # DSPy's own usage lacks what a provider says that the call cost.
         body = _get(response, "provider_data")
         charges = charges_in(body if isinstance(body, dict) else {"usage": plain})
-        # LiteLLM computes a cost from the same counts, so it is no better than they are.
+        # LiteLLM computes its cost from these counts: if they contradict each other, it is wrong.
         contradictory = bool(usage) and spent.tokens is None
         if charges["cost_usd"] is not None:
             cost = charges["cost_usd"]
@@ -181,13 +181,15 @@ class _Call:
 
 
 class ForeignMeter(BaseCallback):  # type: ignore[misc]
-    """The callback that adds calls of LMs that folkmoot did not make to the bill of its run.
+    """The callback of DSPy's that adds the calls of foreign LMs to the bill of its run.
 
-    Only DSPy's calls are counted; retries inside the LM are not seen. Tokens and cost come from
-    DSPy's history entry of the call, else they are unknown. A call in a thread of the user's own,
-    which has no question, is added only to the run's bill; `strays` counts the begins and ends of
-    such calls. A call in one of DSPy's threads belongs to its question. folkmoot's own LMs keep the
-    books themselves; in such threads, this callback tells them their run.
+    Only calls of DSPy's are counted; retries inside an LM are not seen. Tokens and cost come from
+    DSPy's history entry of the call, else they are unknown.
+
+    A call in a thread of the user's own has no question and is added to the run's bill alone;
+    `strays` counts the begins and ends of such calls. A call in one of DSPy's threads belongs to
+    its question. LMs of `fm.lm` book their calls themselves, but in such threads this callback
+    tells them their run.
     """
 
     def __init__(self, everywhere: bool = False) -> None:
@@ -204,8 +206,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         return self
 
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        """Book the call. Raises RefusedCall where budget or disk do not allow it."""
-        if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
+        """Book the call. Raises RefusedCall if the budget or the disk does not allow it."""
+        # A call is already known if both the LM and DSPy's settings have this callback.
+        if self.over or call_id in self._calls:
             return
         if getattr(getattr(instance, "engine", None), "hands_on", False):
             return
@@ -227,7 +230,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             call.booking.settle(None)
             _leave_run(restored)
             if not isinstance(problem, FatalCallError):
-                # DSPy would take any other error for the failure of this one call, and go on.
+                # DSPy would take another error for the failure of this one call, and go on.
                 problem = FatalCallError(str(problem))
             raise RefusedCall(problem) from None
         self._count(call)
@@ -252,12 +255,12 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             raise RefusedCall(FatalCallError(str(problem))) from None
         finally:
             self._count(call)
-            # Not before it is booked: until then, the end of the run waits for it.
+            # Only now: `wait` at the end of the run waits for calls that are not booked yet.
             del self._calls[call_id]
             _leave_run(call.restored)
 
     def refused_alone(self, problem: LMError) -> bool:
-        """Whether a refusal concerns its request alone, since its LM has answered before."""
+        """Whether a refusal concerns its request alone, as it may once its LM has answered."""
         from .refusals import failure_of
 
         if str(problem.model) not in self.answered:
@@ -271,17 +274,18 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         until = time.monotonic() + LAST_SECONDS
         while self._calls and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
-        # A call that begins later belongs to no run any more.
+        # A call that begins from now on belongs to no run.
         self.over = True
 
     def _count(self, call: _Call) -> None:
+        """Count the begin or the end of a stray call."""
         if call.stray:
             with self._lock:
                 self.strays += 1
 
     def _enter_run(self) -> Restored:
-        """In a thread without a run's context, set the run's books; in a thread of DSPy's also what
-        is known of the question, which DSPy's settings carry there.
+        """Set the context variables of the run in a thread that has none: in a thread of DSPy's all
+        of the question's, which DSPy's settings carry there; in any other only the run's books.
         """
         carried: Context | None = dspy.settings.get(CARRIED)
         if carried is None:
@@ -289,7 +293,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         return [(known, known.set(carried[known])) for known in OF_A_CALL if known in carried]
 
     def _counted_by(self, instance: Any) -> ForeignMeter:
-        """The meter that counts a call: the one of its run, else the innermost one."""
+        """The meter that counts a call of this LM: that of its run, else the innermost."""
         meters = [callback for callback in instance.callbacks if isinstance(callback, ForeignMeter)]
         current: ForeignMeter | None = books_around().meter
         if current is not None and (current.everywhere or current in meters):
@@ -306,9 +310,10 @@ def _leave_run(restored: Restored) -> None:
 
 @contextmanager
 def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
-    """Add the block's calls to these LMs to the bill of the block's books. Each LM gets one
-    callback, which is removed afterwards. With `everywhere`, DSPy's settings get it, too, since a
-    user's program may create LMs itself.
+    """Add the calls that the block makes to these LMs to the bill of the run around it.
+
+    Each foreign LM gets a callback, which is removed afterwards. With `everywhere`, all LMs and
+    DSPy's settings get it, since a user's program may make LMs itself.
     """
     metered = {
         id(lm): lm
@@ -327,13 +332,13 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
     finally:
         meter.wait()
         for lm in metered.values():
-            # Only ours goes: a program may have added callbacks of its own meanwhile.
+            # Only this one: a program may have added other callbacks meanwhile.
             lm.callbacks = [callback for callback in lm.callbacks if callback is not meter]
 
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
-    """What an LM was asked, from the arguments of DSPy's call."""
-    # By position DSPy calls a request `prompt`, by name `request`, as in 3.5's `LM.generate`.
+    """The messages that an LM was asked, from the arguments of DSPy's call."""
+    # DSPy calls a request `prompt` if it is the first argument, and `request` in `LM.generate`.
     asked = inputs.get("request") or inputs.get("prompt")
     if isinstance(asked, Request):
         return [{"role": role, "content": text} for role, text in texts_of(asked)]
@@ -341,6 +346,7 @@ def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
 
 
 def _get(value: object, name: str) -> Any:
+    """A key of a mapping or an attribute of an object; None if there is none."""
     if isinstance(value, Mapping):
         return value.get(name)
     return getattr(value, name, None)

@@ -1,5 +1,5 @@
-"""All other providers, through LiteLLM. Its HTTP clients are guarded during folkmoot's calls: no
-redirects, and replies of limited size.
+"""All other providers, through LiteLLM. During folkmoot's calls, its HTTP clients follow no
+redirects and read replies of limited size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .refusals import failure_of
 
 ANTHROPIC, ANTHROPIC_VERSION = "https://api.anthropic.com/v1", "2023-06-01"
 _NOT_IN_A_HEADER = "'ascii' codec can't encode"
-"""Python's words for a key that no header can hold, before anything is sent."""
+"""What Python says, before anything is sent, of a key that cannot stand in a header."""
 FIELDS = frozenset(
     {
         *("messages", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "n"),
@@ -52,10 +52,11 @@ FIELDS = frozenset(
 
 
 def litellm_quiet() -> Any:
-    """Import LiteLLM with its shipped tables (none are fetched) and guarded clients."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read when it is imported
+    """Import LiteLLM, with guarded clients and so that it fetches no tables; returns the module."""
+    # All three variables are read when LiteLLM is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
-    # otherwise it takes addresses from a `.env` file in this folder
+    # Otherwise it would read addresses from a `.env` file in the working folder.
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm
 
@@ -68,8 +69,10 @@ def litellm_quiet() -> Any:
 
 class LiteLLMEndpoint:
     """A model of any provider that LiteLLM knows; by default the key comes from the provider's
-    variable. Raises UserError for an unknown provider, and for a name that contains an address, as
-    Hugging Face's may: a name may come from a foreign file.
+    environment variable.
+
+    Raises UserError for an unknown provider, and for a name with an address in it (Hugging Face's
+    may have one): a name may come from a stranger's file, and the key must not go to its address.
     """
 
     def __init__(
@@ -114,8 +117,8 @@ class LiteLLMEndpoint:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
 
     def _native(self, model: str, api_base: str | None, api_key: str | None) -> HttpEndpoint | None:
-        """The provider's own API, for requests that are passed on as a client wrote them; None for
-        a provider without one that the meter knows.
+        """The provider's own API, to which requests are passed on as a client wrote them; None if
+        the meter does not know it.
         """
         provider, _, name = model.partition("/")
         if provider != "anthropic":
@@ -135,7 +138,7 @@ class LiteLLMEndpoint:
 
     def check_settings(self, settings: Iterable[str]) -> None:
         """Raise UserError for a setting that LiteLLM would silently drop."""
-        # `drop_params` below would leave it out without a word.
+        # `drop_params` in `send` would drop it.
         supported = litellm_quiet().get_supported_openai_params(model=self.model) or ()
         for key in settings:
             if supported and key != "extra_body" and key not in supported:
@@ -187,7 +190,7 @@ class LiteLLMEndpoint:
         except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
             if guard.problem is not None or not guard.answered:
                 raise guard.problem or self._failure(problem, guard) from None
-            # What LiteLLM cannot read may be a reply nevertheless, or else an error, or a web page.
+            # LiteLLM could not read the response; `read_completion` may, or say what it is.
             text = guard.text
         else:
             text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
@@ -205,19 +208,19 @@ class LiteLLMEndpoint:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
     def _failure(self, problem: object, guard: CallGuard) -> Exception:
-        """The meaning of a LiteLLM error without an answer; LiteLLM reports broken connections as
-        500.
+        """What an error of LiteLLM's means if there was no reply. The guard knows what really
+        happened: LiteLLM reports broken connections as status 500.
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
         if _NOT_IN_A_HEADER in reason:
             return FatalCallError(no_key(self.model))
-        if guard.status >= 300:  # as the provider sent it, and not as LiteLLM words it
+        if guard.status >= 300:  # in the provider's words, not in LiteLLM's
             return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
         if guard.connected and isinstance(problem, errors.Timeout):
             return self._unanswered()
         if guard.cut_off or isinstance(problem, errors.APIConnectionError):
-            # Without a byte of an answer nothing was billed, so another attempt costs nothing.
+            # Without a byte of a response nothing was billed.
             kind: Trouble = "cut off" if guard.begun else "reset"
             if not guard.connected:
                 kind = "unreachable"
@@ -231,23 +234,25 @@ class LiteLLMEndpoint:
 
 
 class CallGuard:
-    """The limits of one call (the largest reply), and afterwards the problem with its answer."""
+    """The limit on the reply of one call, and what the guarded client saw of its response."""
 
     def __init__(self, name: str, most_bytes: int) -> None:
         self.name = name
         self.most_bytes = most_bytes
         self.problem: Exception | None = None
         self.connected = True
-        self.cut_off = False  # after the request was sent
-        self.begun = False  # an answer
-        self.answered = False  # with a status of success
-        self.status = 0  # of an answer
-        self.text = ""  # of an answer, as the provider sent it
+        self.cut_off = False  # the request was sent, and the response is not complete
+        self.begun = False  # a response has begun
+        self.answered = False  # a response was complete, with a status of success
+        self.status = 0
+        self.text = ""
         self.headers: Mapping[str, str] = {}
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Read an answer up to the allowed size; a redirect or a larger answer becomes an error 400."""
+    """An httpx transport that reads responses up to the allowed size; a larger response, and a
+    redirect, becomes a response with status 400.
+    """
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self.inner = inner
@@ -258,12 +263,12 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             return await self.inner.handle_async_request(request)
         request.headers["Accept-Encoding"] = "gzip, deflate"
         try:
-            for name, value in request.headers.items():  # of which one is the key
+            for name, value in request.headers.items():  # one of them has the key
                 request.headers[name] = usable_key(value, guard.name)
         except UserError as problem:
             guard.problem = FatalCallError(str(problem))
             return _refused("its key is none")
-        # Until the whole answer is here: whoever raises meanwhile leaves it so.
+        # Stays so if anything below raises before the response is complete.
         guard.cut_off = True
         try:
             response = await self.inner.handle_async_request(request)
@@ -290,7 +295,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         guard.cut_off, guard.answered = False, response.is_success
         guard.text = body_text(body)
         headers = response.headers.copy()
-        # The body is already decoded; httpx would decode it once more by these headers.
+        # The body is already decompressed; by these headers, httpx would do it once more.
         for name in ("content-encoding", "content-length", "transfer-encoding"):
             headers.pop(name, None)
         return httpx.Response(
@@ -310,8 +315,8 @@ def _refused(reason: str) -> httpx.Response:
 
 
 def _guard_clients(litellm: Any) -> None:
-    """Guard all of LiteLLM's asynchronous clients, including those that it makes for OpenAI's
-    package.
+    """Make all of LiteLLM's asynchronous clients, including those for OpenAI's package, use a
+    `GuardedTransport`.
     """
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
@@ -334,14 +339,14 @@ def _guard_clients(litellm: Any) -> None:
     handler.create_async_transport = staticmethod(create_async_transport)
     handler.create_httpx_proxy_mounts = staticmethod(create_httpx_proxy_mounts)
     litellm.in_memory_llm_clients_cache.flush_cache()  # clients that were made before
-    # LiteLLM makes this client on first use and keeps it; one from before is not guarded.
+    # A client that LiteLLM keeps from its first use: one from before would not be guarded.
     vars(litellm).pop("module_level_aclient", None)
 
 
 def full_names() -> dict[str, str]:
-    """The full LiteLLM name of each chat model that the table lists without its provider."""
+    """Name without provider → full LiteLLM name, for each chat model that the table lists so."""
     bare = {name: rates for name, rates in price_table().items() if "/" not in name}
-    # the table may name a provider's part, such as vertex_ai-language-models
+    # The table may name a part of a provider, such as vertex_ai-language-models.
     return {
         name: f"{rates['litellm_provider'].partition('-')[0]}/{name}"
         for name, rates in bare.items()
@@ -350,14 +355,14 @@ def full_names() -> dict[str, str]:
 
 
 def spelled(model: str) -> str | None:
-    """The name with the provider that is most likely meant; None for a known provider, or one that
-    is like no other.
+    """The name with its provider's spelling corrected; None if the provider is known, or like no
+    other.
     """
     names = [*full_names().values(), *filter(lambda name: "/" in name, price_table())]
     known = {name.partition("/")[0] for name in names}
     provider, _, rest = model.partition("/")
     meant = None if provider in known else closest(provider, known)
-    # LiteLLM has providers without prices, whose names are longer: vertex_ai_beta
+    # Not if the lengths differ: LiteLLM knows more providers than its table, as vertex_ai_beta.
     if meant is None or abs(len(meant) - len(provider)) > 1:
         return None
     return f"{meant}/{rest}"

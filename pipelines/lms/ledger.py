@@ -1,5 +1,5 @@
-"""The ledger: every paid LM call, once, on disk before its reply is used. Calls in flight are in a
-file beside it, so that calls of a killed process count as spent.
+"""The ledger: every paid LM call, once, written to disk before its reply is used. Calls in flight
+are in another file of the folder, so that those of a killed process count as spent.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ..base.journal import Journal, Room, records, to_json, unwritten
 from ..base.run_files import books_of
 
 LEDGER = "ledger.jsonl"
-RECENT = 25  # replies whose sizes say what a lost one was like
-SUMMED_AT_ONCE = 256  # lines: to sum up each one by itself would take five times as long
+RECENT = 25  # replies, whose sizes are used to estimate that of a lost one
+SUMMED_AT_ONCE = 256  # lines; adding them one by one would take five times as long
 SLOT = 1024  # bytes per call in flight; question and seat are dropped if they do not fit
 _PREFIX = ".in-flight-"
 
@@ -50,10 +50,10 @@ class Entry(_Entry, total=False):
     """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price
     unknown).
 
-    `key` is the hash of the request, `attempts` includes the failed ones before it, and `kept` says
-    whether the reply was complete, so that a record or cache may return it again. A `lost` call was
-    sent and has no known end: its tokens and cost are those of a typical reply. These fields
-    may be missing.
+    `key` is the call key of the request, `attempts` includes the failed ones before it, and `kept`
+    says whether the reply was complete, so that a record or cache may return it again. A `lost`
+    call was sent and has no known end: its tokens and cost are those of a typical reply. The fields
+    below may be missing.
     """
 
     cached_prompt_tokens: int | None
@@ -65,26 +65,28 @@ class Entry(_Entry, total=False):
 
 
 def usage_of(entry: Mapping[str, object]) -> Usage:
+    """The usage of one paid call."""
     return Usage.of({**entry, "calls": 1})
 
 
 class Ledger:
-    """`DIR/ledger.jsonl`, appended in one write per call. Calls in flight when it is closed are
-    booked as lost. Calls that cannot be booked because the disk is full stay in the file of calls
-    in flight, and are booked when the ledger is next opened. Thread-safe. Raises OSError when it
-    cannot be opened.
+    """`DIR/ledger.jsonl`, appended in one write per call. Thread-safe.
+
+    Calls in flight when it is closed are booked as lost. Calls that cannot be booked because the
+    disk is full stay in the file of calls in flight, and are booked when the ledger is next opened.
+    Raises OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._total, self._lost = Usage(), Usage()
-        self._new: list[Mapping[str, object]] = []  # lines that the sums do not have yet
+        self._new: list[Mapping[str, object]] = []  # lines that are not in the sums yet
         self._sizes: dict[str, deque[int]] = {}
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
-        # A deleted file can still be written to: what is paid would be lost with it.
+        # Kept to notice if the file is deleted: writing to it would succeed, and be lost.
         self._inode = os.fstat(self._journal.file).st_ino
         try:
             for entry in _lines(folder):
@@ -98,7 +100,7 @@ class Ledger:
 
     def send(self, entry: Entry) -> int:
         """Write down a call before it is sent, with the usage to book if its end stays unknown;
-        returns its place. Raises UserError when the disk is full, and when the folder is gone.
+        returns its number for `settle`. Raises UserError when the disk is full or the folder gone.
         """
         with self._lock:
             self._check_there()
@@ -112,7 +114,7 @@ class Ledger:
         UserError when the disk is full.
         """
         with self._lock:
-            # the ledger was closed meanwhile, which booked the call
+            # If the ledger was closed meanwhile, that has booked the call.
             if self._under_way.pop(place, None) is None:
                 return
             if entry is not None:
@@ -120,7 +122,7 @@ class Ledger:
                 try:
                     self._add(line)
                 except UserError:
-                    # it then stays in flight, as a call without a known end
+                    # The line stays in the file of calls in flight, from which it is booked later.
                     with suppress(OSError):
                         self._in_flight.write(place, line)
                     raise
@@ -139,7 +141,7 @@ class Ledger:
             )
 
     def adopt(self) -> None:
-        """Book the calls that processes left in flight which have died meanwhile."""
+        """Book the calls that dead processes left in flight."""
         for entry in _abandoned(self._journal.path.parent, take=True):
             self.add(entry)
 
@@ -160,6 +162,7 @@ class Ledger:
         return self._total
 
     def _count(self, line: Mapping[str, Any]) -> None:
+        """Add a line to the sums and to the sizes of replies."""
         self._new.append(line)
         if len(self._new) == SUMMED_AT_ONCE:
             self._sum_up()
@@ -174,8 +177,8 @@ class Ledger:
         self._total.add(Usage.of_calls([line for line in lines if not line.get("lost")]))
 
     def at_least(self, rows: Usage) -> bool:
-        """Count what the rows of the folder have paid, if that is more than what the ledger has,
-        which then was damaged or deleted; returns whether it is.
+        """Whether the rows of the folder paid for more calls than the ledger has, because it was
+        damaged or deleted; the ledger then counts what the rows paid.
         """
         paid = (rows.calls or 0) - rows.cached_calls
         more = paid > self.total.calls + self._lost.calls
@@ -184,13 +187,13 @@ class Ledger:
         return more
 
     def typical_reply(self, model: str) -> int | None:
-        """The median size in tokens of the last replies of an LM; None without any."""
+        """The median size, in tokens, of an LM's recent replies; None without any."""
         sizes = self._sizes.get(model)
         return int(median(sizes)) if sizes else None
 
     def bill(self) -> tuple[Usage, Usage]:
-        """The total paid for answers, and what calls without a known end may have cost besides,
-        including calls in flight.
+        """What was paid for answered calls, and what calls without a known end, including those in
+        flight, may cost in addition.
         """
         with self._lock:
             self._sum_up()
@@ -209,26 +212,27 @@ class Ledger:
 
 
 class _InFlight:
-    """A file that its process locks, with a line for each call in flight. A line is written before
-    the call is sent and blanked when it ends, so the file grows only to the largest number of
-    concurrent calls. On closing, it is deleted unless it still has a line, for a call that the
-    ledger could not book. Raises OSError when it cannot be created.
+    """A file that its process locks, with a line of fixed length for each call in flight.
+
+    A line is written before the call is sent and blanked when it ends; then the next call gets its
+    place. On closing, the file is deleted unless a line is left, of a call that the ledger could
+    not book. Raises OSError when it cannot be created.
     """
 
     def __init__(self, folder: Path) -> None:
         self._free: list[int] = []
         self._slots = 0
         self._path = folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-        # renamed once it is locked, so that no other process reads it before
+        # Renamed once it is locked, so that no other process takes it for one of a dead process.
         made = self._path.with_suffix(".new")
         self._file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        # a file system without locks, where other processes do not read it either
+        # On a file system without locks, it keeps the name under which nobody reads it.
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(made, self._path)
 
     def begin(self, call: Mapping[str, object]) -> int:
-        """Write a call; returns its place. Raises UserError when the disk is full."""
+        """Write a call; returns the number of its line. Raises UserError when the disk is full."""
         place = self._free.pop() if self._free else self._slots
         self._slots = max(self._slots, place + 1)
         try:
@@ -242,15 +246,15 @@ class _InFlight:
         """Overwrite the line of a call, which needs no further disk space. Raises OSError."""
         line = to_json(call)
         if len(line) >= SLOT:
-            # A longer line would run into the next call's.
+            # It would run into the next call's line.
             line = to_json({**call, "question": None, "seat": None})
         if os.pwrite(self._file, line.ljust(SLOT - 1) + b"\n", place * SLOT) < SLOT:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def end(self, place: int) -> None:
-        """Blank the line of an ended call, after it was booked or found to cost nothing."""
+        """Blank the line of a call that ended."""
         with suppress(OSError):
-            # Without its first brace the line is no record any more.
+            # Without its opening brace, the line is skipped when the file is read.
             os.pwrite(self._file, b" ", place * SLOT)
         self._free.append(place)
 
@@ -258,18 +262,20 @@ class _InFlight:
         if len(self._free) == self._slots:
             for path in (self._path, self._path.with_suffix(".new")):
                 path.unlink(missing_ok=True)
-        file, self._file = self._file, -1  # the next file may get its number
+        # Forgotten first: the number of a closed descriptor may be given to another file.
+        file, self._file = self._file, -1
         os.close(file)
 
 
 def _timed(entry: Entry) -> dict[str, object]:
+    """The ledger's line of an entry: with the current time, to the millisecond."""
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
     return {"time": f"{_second(seconds)}.{milliseconds:03}+00:00", **entry}
 
 
 @lru_cache(maxsize=1)
 def _second(seconds: int) -> str:
-    """A second as ISO 8601: kept, since writing it takes longer than the line of the ledger."""
+    """A second as ISO 8601. Cached, as formatting it takes longer than writing the whole line."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
@@ -281,13 +287,13 @@ def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
     """The calls that dead processes left in flight and that are not yet on the ledger; with `take`,
     the files of those processes are deleted.
     """
-    # a new file is not locked yet, or never
+    # A `.new` file is not locked (yet), so it does not show whether its process is alive.
     for path in sorted(path for path in folder.glob(f"{_PREFIX}*") if path.suffix != ".new"):
         with suppress(OSError):  # its process is alive, or another process is taking the file
             file = open_regular(path, links=False)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # a process may have died after it booked a call and before it blanked the line
+                # A process may have died after it booked a call but before it blanked the line.
                 booked = {
                     (line["key"], line["attempts"]): line.get("time", "") for line in _lines(folder)
                 }
@@ -309,8 +315,8 @@ def read_ledger(folder: Path) -> Iterator[Entry]:
 
 
 def totals(*folders: Path) -> Usage:
-    """What budgets count in folders, over all their runs and resumptions: answered calls, and those
-    that may have been billed.
+    """The usage that budgets count in these folders, over all their runs and resumptions: that of
+    answered calls and of those that may have been billed.
     """
     return Usage.of_calls([entry for folder in folders for entry in read_ledger(folder)])
 

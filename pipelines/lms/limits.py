@@ -1,4 +1,6 @@
-"""Limits the calls in flight to an address, and holds calls back while it does not answer."""
+"""Limits the calls in flight to an address, and holds calls back while it does not answer: an
+adaptive limit and a circuit breaker.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,22 @@ WINDOW = 16  # the smallest number of calls in a window
 MAX_RETRIES = 6
 SUSPECT = 2  # after this many failed rounds, attempts are sent one at a time
 TIMED_OUT = 3  # a time-out counts as this many failed rounds, since it takes as long
-PATIENCE_SECONDS = 120.0
-REST_SECONDS = 30.0
-WORD_SECONDS = 2.5
-# the longest time that an unused address keeps its connections
-LINGER_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0  # since the last answer, before an address may be given up
+REST_SECONDS = 30.0  # between attempts at an address that was given up
+WORD_SECONDS = 2.5  # without an answer, before the user is told that it is being waited for
+LINGER_SECONDS = 30.0  # for which an unused address keeps its connections
 SPARE_FILES = 128  # descriptors for everything but connections to LMs
 
 _LOG = logging.getLogger("folkmoot")
 
 
 class AdaptiveLimit:
-    """At most `limit` calls in flight; 429s reduce it towards 1, and windows without trouble let it
-    grow back. A window has as many finished calls as the limit, and at least `WINDOW`. A share of
-    429s above `TOLERATED` means that the endpoint is overloaded, and reduces the limit immediately;
-    a smaller share counts as chance, so that a fast endpoint is not slowed down. One event loop
-    only.
+    """At most `limit` calls in flight, for one event loop: 429s reduce the limit towards 1, and
+    windows of calls without trouble let it grow back.
+
+    A window has as many finished calls as the limit, and at least `WINDOW`. More 429s in it than
+    the share `TOLERATED` reduce the limit at once; fewer count as chance, so that a fast endpoint
+    is not slowed down.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -53,14 +55,14 @@ class AdaptiveLimit:
         self._refused = 0
 
     async def enter(self, most: float = float("inf")) -> None:
-        """Wait until fewer than `most` calls are in flight, and take a place, until `leave`."""
+        """Wait until fewer than `most` calls are in flight, and count as one until `leave`."""
         if self._waiting or not self._free(most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, most))
             try:
                 await turn
             except asyncio.CancelledError:
-                # The slot was given before the cancellation came: nobody else would give it back.
+                # The turn came just before the cancellation, and nobody else would give it back.
                 if turn.done() and not turn.cancelled():
                     self.leave()
                 raise
@@ -68,6 +70,7 @@ class AdaptiveLimit:
             self._enter()
 
     def leave(self) -> None:
+        """End what `enter` began."""
         self.in_flight -= 1
         self._wake()
 
@@ -86,8 +89,8 @@ class AdaptiveLimit:
         self._wake()
 
     def raise_to(self, maximum: int) -> None:
-        """Raise the limit for an LM that may have more calls in flight; a limit that 429s have
-        reduced stays.
+        """Raise the maximum for an LM that may have more calls in flight; a limit that 429s have
+        reduced stays as it is.
         """
         if maximum > self.maximum:
             if self.limit == self.maximum:
@@ -102,23 +105,25 @@ class AdaptiveLimit:
         self.peak = max(self.peak, self.in_flight)
 
     def _wake(self) -> None:
+        """Let in those who wait, in their order, as far as there is room."""
         while self._waiting:
             turn, most = self._waiting[0]
             if not (turn.done() or self._free(most)):
                 break
             self._waiting.popleft()
-            if not turn.done():  # a done one was cancelled while it waited
+            if not turn.done():  # else it was cancelled while it waited
                 self._enter()
                 turn.set_result(None)
 
 
 class Gate:
     """One event loop's calls to one address, for all LMs behind it: a limit and a circuit breaker.
+
     Failures without an answer in between are counted in rounds; concurrent attempts are one round.
     From `SUSPECT` rounds on, attempts are sent one at a time, after a pause, while the others wait
     for the result. After more than `MAX_RETRIES` rounds, and `PATIENCE_SECONDS` after the last
-    answer, all of them fail. Then one attempt is made immediately, and one every `REST_SECONDS`.
-    Any answer, even a refusal, resets the count.
+    answer, the address is given up and all calls fail; from then on one attempt is made at once,
+    and one every `REST_SECONDS`. Any answer, even a refusal, resets the count.
 
     Args:
         address: the name in messages; "" (the embedded LM) is never mentioned.
@@ -138,13 +143,15 @@ class Gate:
 
     @property
     def given_up(self) -> bool:
+        """Whether calls to this address fail without an attempt."""
         if self.answered_at is not None and self._round_ended - self.answered_at < PATIENCE_SECONDS:
             return False
         return self.rounds > MAX_RETRIES
 
     async def attempt(self, make: Callable[[], Awaitable[T]], most: int, most_seconds: float) -> T:
-        """Make one attempt as soon as fewer than `most` calls are in flight and it may be sent.
-        Raises GivenUpError while the address is given up.
+        """The result of one attempt, made as soon as fewer than `most` calls are in flight and the
+        breaker allows it. `most_seconds` is how long it may take, for the message that it is
+        being waited for. Raises GivenUpError while the address is given up.
         """
         loop = asyncio.get_running_loop()
         await self.limit.enter(most)
@@ -161,8 +168,8 @@ class Gate:
             except TransientError as problem:
                 if problem.kind not in SILENT:
                     self._answered()
-                # Attempts that began before the last round ended belong to it, and count once with
-                # it.
+                # An attempt that began before the last round ended belongs to that round, which is
+                # counted already.
                 elif began >= self._round_ended:
                     self._failed(problem)
                 raise
@@ -186,8 +193,8 @@ class Gate:
         waited = self._alone.locked()
         await self._alone.acquire()
         try:
-            # Who waited has just seen another's attempt fail: to try once more would take as long
-            # again.
+            # Whoever waited here has waited for another attempt, which failed: a second one would
+            # take as long again.
             if self.given_up and (waited or clock() < self.next_try):
                 raise GivenUpError(f"{self._why}; given up after {MAX_RETRIES} retries")
             if self.rounds >= SUSPECT:
@@ -207,15 +214,16 @@ class Gate:
         self.answered_at, self.rounds, self._spoken = asyncio.get_running_loop().time(), 0, True
 
     def _failed(self, problem: TransientError) -> None:
-        # Before the count: was the address given up already, or has the attempt itself taken long?
+        """Count a round that failed, and say so when the address becomes suspect."""
+        # Whether enough time has passed already: asked before this failure is counted.
         late = self.given_up or problem.kind == "timed out"
         before = self.rounds
         self.rounds += TIMED_OUT if problem.kind == "timed out" else 1
         self._why = str(problem)
         self._round_ended = asyncio.get_running_loop().time()
         if self.given_up:
-            # The first call after that tries once more: perhaps only this one's request was at
-            # fault.
+            # The next call may try at once, unless it was late: perhaps only the request that
+            # failed last was at fault.
             self.next_try = self._round_ended
             if late:
                 self.next_try += REST_SECONDS
@@ -239,7 +247,7 @@ _GATES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Gate]] = WeakKeyD
 
 
 def gate_to(address: str, concurrency: int) -> Gate:
-    """The running loop's gate to an address, with room for this many calls in flight."""
+    """The running loop's gate to an address, which allows at least this many calls in flight."""
     gates = of_loop(_GATES, dict)
     gate = gates.get(address) or gates.setdefault(address, Gate(address))
     gate.used_at = now = asyncio.get_running_loop().time()
@@ -252,14 +260,14 @@ def gate_to(address: str, concurrency: int) -> Gate:
             if other.limit.in_flight:
                 others += other.limit.maximum
             elif now - other.used_at < LINGER_SECONDS:
-                # the idle connections of an address that was used lately are still open
+                # Idle connections of an address that was used lately are still open.
                 others += other.limit.peak
         gate.limit.raise_to(connections_for(concurrency, others, address))
     return gate
 
 
 def try_all_again() -> None:
-    """Try every address that was given up again, since a new run begins and it may work now."""
+    """Forget that addresses were given up: a new run begins, and they may work now."""
     for gates in list(_GATES.values()):
         for gate in list(gates.values()):
             if gate.given_up:
@@ -267,8 +275,8 @@ def try_all_again() -> None:
 
 
 def connections_for(concurrency: int, others: int, address: str) -> int:
-    """How many of these connections the process may open beside `others`, so that file descriptors
-    suffice. The soft limit on open files is raised where allowed.
+    """How many of `concurrency` connections to an address the process may open in addition to
+    `others`, so that its file descriptors suffice. Raises the soft limit on open files if need be.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = concurrency + others + SPARE_FILES

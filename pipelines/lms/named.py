@@ -20,11 +20,12 @@ from .prices import Prices, known_model, no_price, price_per_token
 from .store import CallStore, read_lms
 
 EVERY = "*"
-"""All agents without an LM of their own, where LMs are named by agent."""
+"""Stands for all agents without an LM of their own, where LMs are given by agent."""
 
 REASONING_TAKES = ("seed",)
+"""The sampling settings that OpenAI's reasoning models accept."""
 EMBEDDED = ("threads", "context", "slots")
-"""Settings of LMs in this process."""
+"""The settings of LMs inside this process."""
 
 LOCAL_MAX_TOKENS = 1024
 """The default limit on the tokens of an embedded LM's reply, which ends replies that repeat
@@ -121,9 +122,9 @@ def lm(
     )
     limit = LOCAL_MAX_TOKENS if provider == "local" else None
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
-    # copies of an agent are sampled with a temperature above 0
+    # Copies of an agent are sampled at a temperature above 0, unless the user has set one.
     made.temperature_unset = "temperature" not in sampling
-    # a saved program notes that there was an address, but not which
+    # A saved program only says that there was an address, since the address may be private.
     made.addressed = api_base is not None
     return made
 
@@ -134,8 +135,8 @@ def default_lm() -> str:
 
 
 def lm_given(lm_or_name: object) -> Any:
-    """Make a user's LM: an LM is returned unchanged, a name is made into one, and None means DSPy's
-    configured LM, else that of FOLKMOOT_LM.
+    """The LM that a user means: an LM itself, the LM of a name, or for None the LM that DSPy is
+    configured with, else that of FOLKMOOT_LM.
     """
     chosen = lm_or_name or dspy.settings.lm or settings_now().lm
     if isinstance(chosen, str):
@@ -144,8 +145,8 @@ def lm_given(lm_or_name: object) -> Any:
 
 
 def check_address(name: str, seat: str, how: str = "") -> None:
-    """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
-    it is. `how` says how it is given where that is not known.
+    """Raise UserError for a saved LM that had an address of its own, unless OPENAI_BASE_URL says
+    where it is. `how` tells the user how to give the address.
     """
     if seat == EVERY:
         who = f"the LM {name} that it was saved with"
@@ -163,8 +164,8 @@ def check_address(name: str, seat: str, how: str = "") -> None:
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
-    """The LM of `seat` (`*`: all other seats) in the run recorded in `folder`, answering from the
-    record.
+    """An LM that answers from the record of a run in `folder`, as the LM of the agent `seat` did
+    (`*`: of all agents without an LM of their own).
     """
     recorded = read_lms(folder)
     identity = recorded.get(seat) or recorded.get(EVERY)
@@ -172,7 +173,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         raise UserError(
             f"{folder} has no record for the agent {seat!r}: it has {', '.join(recorded)}"
         )
-    # The table has the prices of the providers; another endpoint's own are not in the record.
+    # The price table is right for the providers themselves; other endpoints' prices are unknown.
     public = f" at {settings_now().default_openai_base_url}", " at litellm"
     prices = None
     if identity["endpoint"].endswith(public):
@@ -219,15 +220,15 @@ class ForeignLM:
 
 
 def billed_as(lm: object) -> Engine | ForeignLM:
-    """The object by which an LM's calls are counted and priced: its engine, or the facts known by
-    its name.
-    """
+    """What says how an LM's calls are counted and priced: its engine, or a `ForeignLM`."""
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 def lm_identity(language_model: Any) -> LMFields | None:
-    """The identity of this LM in records: name, endpoint, profile and settings; never a key."""
+    """How records describe an LM: name, endpoint, profile and settings, never a key; None for one
+    that `lm` did not make.
+    """
     engine = engine_of(language_model)
     if engine is None:
         return None
@@ -241,6 +242,7 @@ def lm_identity(language_model: Any) -> LMFields | None:
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:
+    """The prices that a user gives. Raises UserError unless they are USD per token."""
     flat = Prices._fields.index("steps")  # the fields before it are those that a user may give
     given = price[:flat] if isinstance(price, Prices) else price
     right = 2 <= len(given) <= flat and None not in given[:2]
@@ -252,11 +254,12 @@ def _prices(name: str, price: Sequence[float | None]) -> Prices:
 
 
 def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
+    """Raise UserError for a setting of embedded LMs that is wrong, or given to another LM."""
     for key, value in settings.items():
         if value is None:
             continue
         checked_whole(key, value)
-        # --threads applies to all LMs of a run
+        # `threads` may be given to any LM: --threads is for all LMs of a run.
         if key != "threads" and not name.startswith("local/"):
             raise UserError(
                 f"{name} does not accept {key}, which is for embedded LMs: leave it out"
@@ -264,10 +267,10 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
+    """The `dspy.LM` of an engine, with the attributes that agents ask for."""
     takes: tuple[str, ...] = SAMPLING
     if is_reasoning_model(name):
-        # Reasoning models of OpenAI refuse a temperature and count their thinking in the token
-        # limit.
+        # They refuse a temperature, and their token limit includes their thoughts.
         takes = REASONING_TAKES
         sampling = only(sampling, takes)
     made = dspy.LM(
@@ -276,23 +279,24 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
     made.profile = engine.profile
     made.takes = takes
     made.passed = engine.settings
-    # lets the adapter skip DSPy's bookkeeping when it is switched off
+    # By it, agents ask without DSPy in between (`agents.direct`).
     made.direct = engine
     return made
 
 
 def thinks(name: str) -> bool:
-    """Whether its replies are known to begin with hidden thoughts that count as tokens."""
+    """Whether this LM is known to begin its replies with hidden thoughts, which count as tokens."""
     return is_reasoning_model(name) or bool(known_model(name).get("supports_reasoning"))
 
 
 def is_reasoning_model(name: str) -> bool:
-    """Whether it is an OpenAI reasoning model, whose token limit has another name in DSPy."""
-    # DSPy knows them by their names; so this is right for models that come with a later DSPy.
+    """Whether this LM is a reasoning model of OpenAI's."""
+    # DSPy knows them by name, and gives their token limit another name; a later DSPy knows more.
     return "max_completion_tokens" in dspy.LM(name).kwargs
 
 
 def _profile(profile: Profile, answer_form: str | None, list_options: bool | None) -> Profile:
+    """The profile with those of the two settings that are given."""
     if answer_form is not None:
         checked_among("answer form", answer_form, ("label", "text"))
         profile = replace(profile, answer_form=answer_form)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What tokens cost: LiteLLM's price table, read as data so that importing litellm is not needed."""
+"""What tokens cost, by LiteLLM's price table, which is read as a file without importing LiteLLM."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NAMES = (
     "cache_creation_input_token_cost",
     "output_cost_per_reasoning_token",
 )
-"""The table's names of the first fields of `Prices`, in their order."""
+"""The table's names for the first fields of `Prices`, in the same order."""
 _LASTING = tuple(f"cache_creation_input_token_cost_above_{hours}hr" for hours in (1, 12))
-"""Its names of the price of what stays in a provider's cache for hours, not minutes."""
+"""The table's names for the price of tokens that stay in the provider's cache for hours."""
 TIERS = ("flex", "priority", "batch", "ultrafast")
 """Service tiers for which the table may have prices of their own."""
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
@@ -31,10 +31,11 @@ _TABLE = "model_prices_and_context_window_backup.json"
 
 
 class Prices(NamedTuple):
-    """USD per token; None where a kind of token costs as much as any other prompt or completion
-    token. `request` is the fee of a call beside its tokens. `steps` has numbers of prompt tokens,
-    each with the prices for calls with more prompt tokens. `lasting_write` is the price of what is
-    kept in the provider's cache for hours.
+    """USD per token; None for a kind of token that costs as much as any prompt or completion token.
+
+    `request` is a fee per call in addition to its tokens. `steps` are (number, prices): the prices
+    of calls with more prompt tokens than that. `lasting_write` is the price of tokens that are kept
+    in the provider's cache for hours.
     """
 
     prompt: float
@@ -48,7 +49,7 @@ class Prices(NamedTuple):
 
     @classmethod
     def read(cls, values: Sequence[Any]) -> Prices:
-        """The prices that were written as JSON, which has lists alone."""
+        """The prices in JSON, where all tuples have become lists."""
         prices = cls(*values)
         return prices._replace(steps=tuple((above, cls.read(step)) for above, step in prices.steps))
 
@@ -57,7 +58,7 @@ class Prices(NamedTuple):
         return next((step for above, step in reversed(self.steps) if tokens > above), self)
 
     def cost(self, call: Reply | Usage) -> float | None:
-        """USD for a call's tokens; None where their number is not known, unless they are free."""
+        """USD for a call; None if its tokens are unknown, unless all are free."""
         if not any(self):
             return 0.0
         if call.prompt_tokens is None or call.completion_tokens is None:
@@ -84,20 +85,20 @@ class Prices(NamedTuple):
 
 @cache
 def price_table() -> dict[str, Any]:
-    """LiteLLM's entries by the names of models."""
+    """LiteLLM's price table: name of a model → its entry."""
     spec: Any = importlib.util.find_spec("litellm")
     table: dict[str, Any] = json.loads(Path(spec.origin).with_name(_TABLE).read_text())
     return table
 
 
 def known_model(model: str) -> dict[str, Any]:
-    """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
-    # the table lists OpenAI's and some other models without their provider
+    """The table's entry for a LiteLLM name such as `openai/gpt-4o-mini`; empty if it has none."""
+    # The table lists OpenAI's and some other models without their provider.
     return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
 
 
 def no_price(models: Sequence[str]) -> str:
-    """Says that LMs have no price; of those that the table prices, that their address is why."""
+    """The clause that the prices of these LMs are unknown, and why if the table does have them."""
     said = f"the price of {', '.join(models)} is unknown"
     if any(map(price_per_token, models)):
         said += " at another address than OpenAI's (--api-base, OPENAI_BASE_URL)"
@@ -105,13 +106,13 @@ def no_price(models: Sequence[str]) -> str:
 
 
 def surcharge(model: str, ways: Iterable[str]) -> float:
-    """The factor on all prices of a call that was served in these ways, such as `fast`."""
+    """The factor on all prices for a call that was served in these ways, such as `fast`."""
     factors = known_model(model).get("provider_specific_entry") or {}
     return math.prod(float(factors.get(way.casefold(), 1)) for way in ways)
 
 
 def search_fee(model: str) -> float | None:
-    """The price of one search of the web by an LM, in USD; None where the table has none."""
+    """The price in USD of one web search by an LM; None if the table has none."""
     fees = known_model(model).get("search_context_cost_per_query") or {}
     fee = fees.get("search_context_size_low")
     if fee is None:
@@ -120,13 +121,13 @@ def search_fee(model: str) -> float | None:
 
 
 def price_per_token(model: str, tier: str | None = None) -> Prices | None:
-    """The prices of a LiteLLM name such as `openai/gpt-4o-mini`, of a service tier where it has
-    prices of its own; None when the table does not price it.
+    """The prices for a LiteLLM name such as `openai/gpt-4o-mini`, and for a service tier if it has
+    its own; None if the table has none.
     """
     rates = known_model(model)
     if tier in TIERS:
         rates = _with_own(rates, f"_{tier}")
-    # the table has two ways to write prices that rise with the prompt
+    # The table writes prices that rise with the prompt in two ways: here as ranges.
     ranges = rates.get("tiered_pricing") or ()
     prices = _prices(ranges[0] if ranges else rates)
     if prices is None:  # ranges without a price for tokens count other things
@@ -150,7 +151,7 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
 
 
 def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:
-    """The rates, with those whose names have this ending in place of the others."""
+    """The rates, in which those whose names have this ending replace those without it."""
     own = dict(rates)
     for name, value in rates.items():
         if name.endswith(ending) and value is not None:
@@ -159,8 +160,10 @@ def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:
 
 
 def _steps(rates: Mapping[str, object]) -> Iterable[tuple[float, Prices | None]]:
-    """The prices above each number of prompt tokens at which the table changes them."""
+    """(number of prompt tokens, prices above it) for each number at which the table's prices
+    change.
+    """
     for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):
-        # A price that a step does not name stays that of the step below.
+        # A price that a step does not name is that of the step below.
         rates = _with_own(rates, f"_above_{thousands}k_tokens")
         yield 1000.0 * thousands, _prices(rates)

@@ -1,4 +1,6 @@
-"""What an answer that is no reply means: a refusal, a web page, or an error in other words."""
+"""What a response without a reply means: which failure it is, by status and words, and what could
+be changed about a request that was refused.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ from .failures import (
 )
 
 LONGEST_WAIT = 366 * 86_400.0
-"""A longer wait in seconds makes no sense, such as that until a moment in microseconds."""
+"""A longer wait in seconds is a mistake, such as a point in time in microseconds."""
 
 _NO_MONEY = pattern(
     r"insufficient[ _](?:\w+[ _]){0,4}?(?:quota|balance|credit|fund)|credit balance|"
@@ -57,11 +59,11 @@ _NO_ACCESS = pattern(
     r"has not been used in project|account\b.{0,40}?\b(?:suspended|deactivated|restricted)|"
     r"account has been flagged"
 )
-"""What is said where a key is wrong or has expired, or its account or region is not served."""
+"""Said if a key is wrong or has expired, or its account or region is not served."""
 _NO_LOGIN = pattern(r"unauthori[sz]ed|not authenticated|authentication|invalid token")
-"""What is said with status 200 to a call without a key that is known."""
+"""Said, with status 200, if a call has no known key."""
 _FAR_LIMIT = pattern(r"(?:per|/) ?(?:day|week|month)\b|\b(?:daily|weekly|monthly)\b|每[日周月]")
-"""What is said of a rate limit that ends on another day."""
+"""Said of a rate limit that ends on another day."""
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|model_is_deactivated|no such model|"
     r"(?:invalid|unknown|unavailable|unsupported)[ _]model(?! (?:feature|param|setting))|"
@@ -75,9 +77,9 @@ _NO_MODEL = pattern(
     re.DOTALL,
 )
 _UNSERVED = "can handle the requested parameters"
-"""What OpenRouter says with status 404 of settings that no provider of a model takes."""
+"""Said by OpenRouter, with status 404, of settings that no provider of a model accepts."""
 _NO_CHANNEL = pattern(r"no available channel|无可用渠道")
-"""What routers say with status 503 of a model that no provider of theirs has."""
+"""Said by routers, with status 503, of a model that none of their providers has."""
 _TOO_LONG = pattern(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|contextwindowexceeded|"
     r"context (?:length|window|size|limit)|maximum context|supported sequence length|max_model_len|"
@@ -94,28 +96,28 @@ _PASSING = pattern(
     r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function|"
     r"throttlingexception|(?:model|server|service) is (?:\w+ )?overloaded|concurrency limit"
 )
-"""What LM Studio and NVIDIA say with status 400 of an LM that has broken down, and others of one
-that has too much to do.
+"""Said with status 400 of an LM that has crashed (LM Studio, NVIDIA) or is overloaded (others):
+another attempt may succeed.
 """
 _TLS_ALONE = pattern(
     r"http request (?:to an https server|was sent to https port)|speaking plain http to"
 )
-"""What Go's, nginx's and Apache's servers answer in plain HTTP on a port for TLS."""
+"""Said by servers in Go, nginx and Apache to plain HTTP on a port for TLS."""
 _NO_ROOM = pattern(
     r"requires more (?:system |gpu )?memory|(?:unable|failed) to load model|error loading model|"
     r"insufficient system resources|cudamalloc failed|unable to allocate\b.{0,30}\bbuffer"
 )
-"""What a server says of a model for which its machine has no room."""
+"""Said of a model for which the server's machine has too little memory."""
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
 _STATED_WAIT = pattern(
     r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
     r"(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?(?![a-z])(?:\s|,|and)*)?"
-    # "m" before "s" belongs to milliseconds, and is no minute
+    # not the "m" of "ms"
     r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
     r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
 )
 _RETRY_DELAY = pattern(
-    # Google's own, and that of a router which repeats its provider's header.
+    # Google's, and a router's that repeats its provider's header.
     r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|x-ratelimit-reset"\s*:\s*"?)(\d+(?:\.\d+)?)'
 )
 _OF_WORDS: Mapping[str, int] = {
@@ -139,55 +141,52 @@ _OF_WORDS: Mapping[str, int] = {
     "insufficient_balance": 402,
     "not_found": 404,
 }
-"""The status that stands behind a word in an error, where an answer with status 200 has one."""
+"""Part of an error's code → the status it means, for errors in responses with status 200."""
 _NO_ENDPOINT = re.compile(r'\{"error":\s*(?:\{"message":\s*)?"unexpected endpoint')
-"""LM Studio's words for a path that it does not have, which it says with status 200."""
+"""Said by LM Studio, with status 200, of a path that it does not have."""
 _OF_TEXTS = (
     *((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429)),
     *((_NO_ENDPOINT, 404), (_NO_LOGIN, 401)),
 )
-"""The same for the words of an error without a known code."""
+"""Pattern in an error's words → the status it means, for errors without a known code."""
 _PAGE = pattern(r"\s*<(?:.*?<title>(.*?)</title>|(?:!doctype )?html\b)", re.DOTALL | re.IGNORECASE)
 _BEHIND = (502, 503, 504, *range(520, 528), 530)
-"""The statuses by which a gateway, such as Cloudflare's, tells of a server behind it that does not
-answer.
-"""
+"""The statuses of a gateway, such as Cloudflare, if the server behind it does not answer."""
 _NO_PATH = (404, 405, 501)
-"""The statuses by which servers refuse an unknown path."""
+"""The statuses for an unknown path."""
 _OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings)$")
 
 
 def failure_of(
     status: int, text: str, headers: Mapping[str, str], endpoint: AskedEndpoint
 ) -> TransientError | CallError:
-    """The error for an answer with this HTTP status, or with an error inside.
+    """The failure that a response with this HTTP status and text means.
 
-    A status whose cause is unclear (403, 404) concerns the account as long as no call was answered,
-    and afterwards this request alone.
+    A status that may concern the account or only this request (403, 404) is taken to concern the
+    account until a call has been answered, and from then on this request.
     """
     reason = error_in(text)
-    words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
+    words = f"{text} {reason}".casefold()  # both, since JSON may write letters as escapes
     name, model, key = endpoint.name, endpoint.model, endpoint.key
     broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return _no_quota(name, status, reason)
-    # Amazon's and some routers' words for the moment come with status 400.
+    # Amazon and some routers report what is only for a moment with status 400.
     passing = status == 400 and _PASSING.search(words) is not None
     refused = f"{name} refused the request ({status}: {reason})"
-    # OpenAI's rate limit for a request that is larger than a whole minute's tokens
+    # OpenAI's rate limit for a request with more tokens than a minute allows: it never succeeds.
     never = status == 429 and "request too large" in words
     too_long = status in (400, 404, 422, 500) and not passing and _TOO_LONG.search(words)
     if status == 413 or never or too_long:
         return TooLongRequest(refused, status, text)
-    # A model that was there before may be there again after a moment.
+    # Not if it was loaded before: then it may be loaded again after a moment.
     if status >= 500 and not endpoint.answered and _NO_ROOM.search(words):
         return EndpointDown(
             f"{name} cannot load the model {model!r} ({status}: {reason}): choose a smaller one, "
             "or free memory there"
         )
-    # Cloudflare's status for a prompt that its guardrails block is TGI's for a reply that failed on
-    # the way. 498 is Groq's for a flex tier without capacity, 499 that of a call that was
-    # cancelled.
+    # 424 is Cloudflare's status for a prompt that its guardrails block, but TGI's for a reply that
+    # failed midway. 498 is Groq's for a flex tier without capacity, 499 that of a cancelled call.
     flagged = _FLAGGED.search(words)
     if status in (408, 409, 425, 429, 498, 499) or (status == 424 and not flagged):
         passing = True
@@ -212,7 +211,8 @@ def failure_of(
     account = _account_at_fault(status, text, reason, words, endpoint)
     if account is None:
         return refusal
-    # calls in flight may yet show that key and model are right: then only this request is at fault
+    # Another call in flight may be answered: then key and model are right, and only this request is
+    # at fault.
     account.if_answered = refusal
     return account
 
@@ -220,11 +220,11 @@ def failure_of(
 def _account_at_fault(
     status: int, text: str, reason: str, words: str, endpoint: AskedEndpoint
 ) -> EndpointDown | None:
-    """The failure of the address, the key or the name of the LM that a refusal may mean, as long as
-    no call was answered; None where it means none.
+    """The failure of the address, the key or the LM's name that a refusal may mean if no call has
+    been answered yet; None if it means none of these.
     """
     name = endpoint.name
-    # A web page does not come from what checks keys and models.
+    # A web page does not come from an API, so it says nothing about keys and models.
     page, no_model = is_page(text), _NO_MODEL.search(words)
     unknown = status in (404, 405, 410, 503)
     if status in (400, 403) and (no_model or page):
@@ -250,6 +250,7 @@ def _account_at_fault(
 
 
 def _no_quota(name: str, status: int, reason: str) -> BillingError:
+    """The failure of an account without money or quota."""
     return BillingError(
         f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
     )
@@ -261,7 +262,7 @@ def speaks_tls(name: str) -> FatalCallError:
 
 
 def proxy_refuses(proxy: str, answer: str) -> str:
-    """The sentence about a proxy that lets no call through."""
+    """The sentence about a proxy that refuses a connection."""
     return (
         f"{proxy} refuses the connection ({answer}): give its name and password in HTTPS_PROXY as "
         "http://NAME:PASSWORD@HOST:PORT, or the endpoint's host in NO_PROXY"
@@ -269,15 +270,13 @@ def proxy_refuses(proxy: str, answer: str) -> str:
 
 
 def is_page(text: str) -> bool:
-    """Whether an answer is a web page, which comes from another server than the one that was
-    meant.
-    """
+    """Whether a response is a web page: then another server than the API has answered."""
     return _PAGE.match(text) is not None
 
 
 def lacks_path(status: int, text: str) -> bool:
-    """Whether a server says that it does not have a path. Many say by 404 that they do not know a
-    model, too, but then in words about it, and others send the page that they have for people.
+    """Whether a response says that the server does not have a path. A 404 may also mean an unknown
+    model, but then its words mention the model; and some servers send a web page for any path.
     """
     if is_page(text):
         return status < 300 or status in _NO_PATH
@@ -286,7 +285,7 @@ def lacks_path(status: int, text: str) -> bool:
 
 
 def _meant(name: str) -> str | None:
-    """A likely correction of an address; None for one that looks right, or is only a name."""
+    """A likely correction of an endpoint's address; None if it looks right, or is only a name."""
     meant = _OF_PATH.sub("", name)
     if not re.search(r"/v\d", meant):
         meant += "/v1"
@@ -296,8 +295,8 @@ def _meant(name: str) -> str | None:
 
 
 def _place_of(location: str, name: str) -> str:
-    """The address in a redirect. Its path is left out unless it ends as those of LMs do, and its
-    query, too, since they may hold secrets.
+    """The address in a redirect. Since path and query may contain secrets, the query is left out,
+    and so is the path unless it is that of an LM's API.
     """
     try:
         parts = urlsplit(urljoin(name, location))
@@ -312,12 +311,12 @@ def _place_of(location: str, name: str) -> str:
 
 
 def _out_of_money(words: str) -> bool:
-    """Whether a rate limit is one that no waiting ends."""
-    # Google's words for a model that a key without billing never gets, and in the name of a limit
-    # of the day, for which it states a wait of seconds.
+    """Whether a rate limit is one that no waiting ends, or not on the same day."""
+    # "limit: 0" is Google's for a model that a key without billing never gets; "perday" is in the
+    # name of its daily limit, for which it states a wait of only seconds.
     if _NO_MONEY.search(words) or "limit: 0" in words or "perday" in words:
         return True
-    # Providers say so of passing limits, too, but then with a limit above 0 or a time to wait.
+    # Said of passing limits, too, but then with a limit above 0 or a time to wait.
     return "plan and billing" in words and not (
         _LIMIT_ABOVE_0.search(words) or _stated_wait(words) is not None
     )
@@ -326,6 +325,7 @@ def _out_of_money(words: str) -> bool:
 def _of_the_moment(
     status: int, reason: str, words: str, headers: Mapping[str, str], name: str
 ) -> TransientError | CallError:
+    """The failure of the moment; that of the account if the moment lasts too long."""
     wait = seconds_to_wait(headers) or _stated_wait(words) or None
     if wait is not None and wait > LONGEST_WAIT:
         wait = None
@@ -346,7 +346,7 @@ def _of_the_moment(
 
 
 def _stated_wait(words: str) -> float | None:
-    """The seconds to wait that a text states, such as `try again in 9m38s`."""
+    """The seconds to wait that a text states, as `try again in 9m38s` does; None if none."""
     if (delay := _RETRY_DELAY.search(words)) is not None:
         return until(float(delay[1]))
     for stated in _STATED_WAIT.finditer(words):
@@ -360,7 +360,7 @@ def _stated_wait(words: str) -> float | None:
 
 
 def failure_inside(error: object) -> tuple[int, str]:
-    """The status and text of an error that an answer with status 200 holds, by its own code."""
+    """The HTTP status that an error within a response with status 200 means, and its text."""
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
     for name in ("code", "status", "status_code", "type", "error_type"):
@@ -370,7 +370,7 @@ def failure_inside(error: object) -> tuple[int, str]:
         for mark, status in _OF_WORDS.items():
             if mark in str(code).casefold():
                 return status, text
-    # A code of the provider's own says less than its words.
+    # Without a known code, the words of the error decide.
     words = text.casefold()
     for form, status in _OF_TEXTS:
         if form.search(words):
@@ -379,25 +379,26 @@ def failure_inside(error: object) -> tuple[int, str]:
 
 
 def error_in(text: str) -> str:
-    """The endpoint's own words in one short line, for an error message."""
+    """The endpoint's own error message on one short line, for use in ours."""
     try:
         message = _words_of(json.loads(text))
     except (ValueError, RecursionError):
         message, page = text, _PAGE.match(text)
         if page is not None:
             message = f"a web page: {page[1] or 'it has no title'}"
-        if "\ufffd" in text:  # packed, or in an encoding that JSON never has
+        if "\ufffd" in text:  # compressed, or in an encoding that JSON never has
             message = "it is not in UTF-8"
     return one_line(message)[:200] or "no message"
 
 
 def _words_of(part: object) -> str:
-    if isinstance(part, list) and part:  # as Google's OpenAI-compatible endpoint answers
+    """The message in an error's JSON, wherever the provider puts it."""
+    if isinstance(part, list) and part:  # the form of Google's OpenAI-compatible endpoint
         return _words_of(part[0])
     if not isinstance(part, dict):
         return str(part)
     words = next((_words_of(part[name]) for name in WORDS if part.get(name)), str(part))
-    # A router's own words say only that its provider refused.
+    # A router's own message only says that its provider refused; the provider's is in here.
     metadata = part.get("metadata")
     if isinstance(metadata, dict):
         raw = metadata.get("raw")
@@ -414,26 +415,26 @@ _OPTIONAL = (
     *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
     *("verbosity", "service_tier", "logit_bias", "thinking"),
 )
-"""Settings that a request can do without."""
+"""Settings that may be left out of a request."""
 _CALLED = {
     "reasoning_effort": "|thinking|think value",
     "frequency_penalty": "|penalty",
     "presence_penalty": "|penalty",
 }
-"""What Ollama and Google call them where they refuse them."""
+"""What Ollama and Google call these settings when they refuse them."""
 
 _NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
 _STREAMS_ALONE = pattern(
     r"only\b.{0,20}\bstream|\bstream\b.{0,20}\b(?:to|be) true|non-stream|stream=false|"
     r"enable the stream"
 )
-"""What is said of a request that does not ask for a stream, where one must."""
+"""Said of a request that does not ask for a stream if the server answers by nothing else."""
 _FLAGGED = pattern(
     r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation|"
     r"content exists risk|inappropriate content|敏感内容|usage guidelines|new_sensitive|"
     r"sensitive (?:information|content)|blocked due to security"
 )
-"""What is said of a request that no change makes acceptable."""
+"""Said of a request whose content is refused, so that no other setting helps."""
 _NUMBERED = re.compile(r"\S*\d\S*")
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
@@ -441,8 +442,8 @@ _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to 
 def changes_of(
     habits: Habits, problem: Exception, payload: Mapping[str, Any], attempt: int
 ) -> Iterator[Change]:
-    """What to change about a request that was refused for this reason, in the order in which
-    to try it. A server's error is taken for a refusal when the next attempt has it, too.
+    """The changes to try, in this order, on a request that was refused for this reason. A status of
+    500 is taken for a refusal if a second attempt has it, too.
     """
     status = getattr(problem, "status", 0)
     words = (getattr(problem, "text", "") or str(problem)).casefold()
@@ -456,30 +457,28 @@ def changes_of(
     if payload.get("stream") is False and _STREAMS_ALONE.search(words):
         yield Change("answers by streams alone: it is asked for them", "streams")
     for name in _OPTIONAL:
-        # Some name their own field, such as presencePenalty.
+        # Some servers name a field in their own spelling, such as presencePenalty.
         named = rf"\b(?:{name}|{name.replace('_', '')}{_CALLED.get(name, '')})\b"
         if name in payload and re.search(named, words):
-            # OpenAI's refusal of one names the other, which must not be dropped as a setting.
+            # OpenAI's refusal of max_tokens names max_completion_tokens: it wants the other name.
             if name == "max_tokens" and "max_completion_tokens" in words:
                 yield Change("wants max_completion_tokens in place of max_tokens", "renames")
             else:
                 yield Change(f"does not accept {name}: it is left out", "left_out", name)
-    # a schema that has worked is blamed only where the server says that this reply missed it
+    # A schema that has worked before is only dropped if the server says that this reply missed it.
     doubtful = habits.schema is not True or missed_schema(problem)
     if doubtful and asks_our_schema(payload):
         yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
 
 
 def says_other(problem: Exception, before: Exception) -> bool:
-    """Whether a refusal has other words than the one before it, numbers and names of requests
-    aside.
-    """
+    """Whether two refusals have different words, apart from numbers and ids."""
     said = [_NUMBERED.sub("", getattr(one, "text", "")) for one in (problem, before)]
     return said[0] != said[1]
 
 
 def missed_schema(problem: Exception) -> bool:
-    """Whether one generation did not fit its schema, which says nothing of the next one."""
+    """Whether a reply did not fit its schema, which may not happen to the next one."""
     words = getattr(problem, "text", "").casefold()
     return any(mark in words for mark in _MISSED_SCHEMA)
 

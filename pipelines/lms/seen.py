@@ -1,5 +1,5 @@
-"""The LM calls of a watched question: request, reply, times, usage and error; of a DSPy module also
-the steps that led to them.
+"""What a trace of a question is made of: its LM calls (request, reply, times, usage, error), and in
+a DSPy module the steps that led to them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from ...modules.base.errors import said_by
 from .endpoint import Reply
 
 KINDS = {"ReAct": "AGENT", "Retrieve": "RETRIEVER", "Predict": "LLM"}
-"""MLflow's words for the kinds of DSPy's modules, by which its pages draw them."""
+"""Class of a DSPy module → MLflow's type of span, by which its pages show it."""
 
 
 @dataclass
 class SeenCall:
-    """One call; times in nanoseconds since 1970. `usage` is None until there is a reply. Calls with
-    the same `asker` object were made by a seat at the same time. `meters` count the call, the
-    innermost first, and `written` are transcript turns with the usage of these meters, which
-    identify the call's turn.
+    """One call; times in nanoseconds since 1970. `usage` is None until there is a reply.
+
+    Calls with the same `asker` object were made by an agent within one turn. `meters` count the
+    call, the innermost first; `written` are the turns of the transcript whose usage is that of one
+    of these meters, by which the call's turn is found.
     """
 
     asker: Asker
@@ -37,13 +38,13 @@ class SeenCall:
     usage: Usage | None = None
     error: str | None = None
     step: str | None = field(default_factory=ACTIVE_CALL_ID.get)
-    """The id of the step of a DSPy module that made the call, by DSPy's own callbacks."""
+    """The id of the `SeenStep` that made the call, if any."""
 
 
 @dataclass
 class SeenStep:
-    """A part of a DSPy module at work: a module, a tool or a retriever, as DSPy's callbacks tell of
-    it. `above` is the id of the step that it belongs to.
+    """One run of a DSPy module, tool or retriever, as DSPy's callbacks report it. `above` is the id
+    of the step around it.
     """
 
     id: str
@@ -58,8 +59,8 @@ class SeenStep:
 
 
 class Seen(list[SeenCall]):
-    """The calls of a question, and the steps that led to them. `written` has the usages that were
-    written into its transcript, each with the meter that it was read from.
+    """The calls of a question, and the steps that led to them. `written` are the usages in its
+    transcript, each with the meter that it was read from.
     """
 
     def __init__(self) -> None:
@@ -69,7 +70,7 @@ class Seen(list[SeenCall]):
 
 
 class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
-    """Notes the steps of a DSPy module."""
+    """The callback of DSPy's that records the steps of a module."""
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
@@ -114,7 +115,7 @@ async def watch(
     request: Mapping[str, object],
     answering: Awaitable[tuple[Reply, Usage]],
 ) -> Reply:
-    """Await an answer, and record the call, even if it fails."""
+    """The reply that `answering` gives; the call is recorded in `seen`, even if it fails."""
     call = SeenCall(ASKER.get(), model, request)
     seen.append(call)
     try:

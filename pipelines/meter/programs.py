@@ -63,8 +63,8 @@ QUESTION_SECONDS = 600.0
 T = TypeVar("T")
 
 CACHES = ("DSPY_CACHEDIR", "XDG_CACHE_HOME")
-"""Variables that name a cache. It lies in a folder of the question's own: from an earlier run's
-cache a program would answer without a call, and so without a price.
+"""Variables that name the folder of a cache. Each question gets a new one: from the cache of an
+earlier run a program would answer without a call, and so without a price.
 """
 
 PASSED = frozenset(
@@ -78,8 +78,8 @@ PASSED = frozenset(
         *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
     }
 )
-"""The environment variables that a command gets, beside those that its user names and LC_*. All
-others stay here: a key may have any name.
+"""The environment variables that every command gets, as it does LC_* and those that its user names.
+No others are passed on, since a key may have any name.
 """
 
 
@@ -89,15 +89,14 @@ METERED = frozenset(
         *("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
     }
 )
-"""Those that lead to the meter in place of the user's own."""
+"""Variables that a command gets with the meter's values in place of the user's."""
 
 
 class Metered(Foreign):
     """A function of the user's own with a parameter `endpoint`, which gets an `Endpoint`.
 
-    It is asked like other functions, and its LM calls are the requests that it sends to the
-    endpoint. The names that it sends as `model` are its agents; a name without its own LM means the
-    run's LM.
+    Its LM calls are the requests that it sends to the endpoint. The names that it sends as `model`
+    are its agents; a name without its own LM means the run's LM.
     """
 
     metered = True
@@ -109,12 +108,12 @@ class Metered(Foreign):
         self.models: dict[str, Any] = {}
 
     def seats(self) -> dict[str, Any]:
-        """The names that the program sends as `model` and that have their own LM."""
+        """Return the agents with LMs of their own, by the name that is sent as `model`."""
         return dict(self.models)
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
-        """`unmetered`: the number of questions without a call through the meter, if any;
-        `refused_calls`: the number of calls that were refused, with the `last_refusal`.
+        """Return `unmetered`, the number of questions without a call through the meter, and
+        `refused_calls`, the number of refused calls, with the `last_refusal`; each if any.
         """
         silent = refused = 0
         last = ""
@@ -138,7 +137,7 @@ class Metered(Foreign):
         if acts:
             fields = {**fields, FOLDER: question.files}
         prediction = await super()._predict(question, arguments, fields)
-        if acts:  # reading an answer strips it, and a diff needs its last line's end
+        if acts:  # reading strips an answer, but a diff needs the end of its last line
             prediction["answer"] = prediction["kept"]
         return prediction
 
@@ -174,8 +173,8 @@ async def acted(
     arguments: Sequence[Any],
     fields: Mapping[str, Any],
 ) -> dict[str, str]:
-    """What a program left in a task's folder, as a row keeps it and whole. `module` may be the name
-    of a function.
+    """Run a program in a task's folder, and return the changes in it, as a row keeps them and
+    whole. `module` may be the name of a function.
     """
     if isinstance(module, str):
         named = PROTOCOLS.spec(module)
@@ -189,8 +188,9 @@ async def acted(
 
 
 async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
-    """What a program returns. It gets a few seconds more once its calls are refused, such as when a
-    budget is spent, or the time is over. Raises BudgetSpent.
+    """Await a program, and return its answer. Once its calls are refused or the time of the budget
+    is over, it gets only a few seconds more. Raises BudgetSpent, or the error that stopped its
+    calls.
     """
     task = asyncio.ensure_future(call)
     over = asyncio.ensure_future(session.over.wait())
@@ -205,7 +205,7 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
             raise session.ended or CommandError("it did not end")
         return task.result()
     finally:
-        # Whatever has ended the question: nothing of it goes on asking.
+        # A program that went on would ask for a question that has ended.
         over.cancel()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -216,14 +216,14 @@ class Command(Metered):
 
     It gets the question's fields as a JSON object on its standard input, and environment variables
     by which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
-    prints: text, or a JSON object with `answer`; of a task, what is left in its folder, as a
-    unified diff. An exit code other than 0 or a time-out makes an error row.
+    prints: text, or a JSON object with `answer`. For a task, it is a unified diff of the folder.
+    An exit code other than 0 or a time-out makes an error row.
 
     Args:
         command: such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take.
-        pass_env: further environment variables that it gets, beside `PASSED`.
-        cwd: the folder that it is started in; by default this one.
+        pass_env: environment variables that it gets besides `PASSED`.
+        cwd: the folder that it is started in; by default the current one.
 
     Raises UserError for a command that is empty or cannot be started.
     """
@@ -253,9 +253,7 @@ class Command(Metered):
         super().__init__(Start(tuple(words), timeout, tuple(pass_env), cwd))
 
     def describe(self) -> Described:
-        """The command, and a hash of the files that it names, so that an edited command is another
-        program.
-        """
+        """Return the command with a hash of the files that it names."""
         start: Start = self.module
         digest = hashlib.sha256()
         # A changed script is another program: its answers must not join those of the old one.
@@ -278,7 +276,7 @@ class Command(Metered):
 
 @dataclass(frozen=True)
 class Start:
-    """Runs a command on a question; see `Command`."""
+    """The function that runs a command on a question; see `Command`."""
 
     words: tuple[str, ...]
     timeout: float
@@ -288,7 +286,7 @@ class Start:
     async def __call__(
         self, question: Question, endpoint: Endpoint, folder: Path | None = None
     ) -> Any:
-        """The command's answer to one question. Raises CommandError where it gives none."""
+        """Return the command's answer to one question. Raises CommandError if it gives none."""
         with (
             TemporaryFile() as printed,
             TemporaryFile() as complaint,
@@ -296,15 +294,17 @@ class Start:
             ExitStack() as held,
         ):
             given = json.dumps(_fields_of(question), ensure_ascii=False, default=str).encode()
-            # The meter may be on another machine, and its socket is no file of this one.
+            # The meter may be on another machine, whose socket is no file of this one.
             if folder is not None and place_around().relays:
                 endpoint = held.enter_context(endpoint.near(Path(cache)))
             if folder is None:
-                how = self._how(endpoint, cache)
+                start = self._start(endpoint, cache)
             else:
-                how = self._how_in(folder, question.files, endpoint)
+                start = self._start_in(folder, question.files, endpoint)
             try:
-                code = await in_sandbox(how, folder, printed, complaint, self.timeout, given=given)
+                code = await in_sandbox(
+                    start, folder, printed, complaint, self.timeout, given=given
+                )
             except TimeoutError:
                 raise CommandError(f"it took longer than {self.timeout:g} s") from None
             except OSError as problem:
@@ -316,21 +316,21 @@ class Start:
             return _answer(_last_line(printed))
 
     def _not_passed(self, reason: str) -> str:
-        """What to do about the first variable in a reason that is set here but not passed on."""
+        """Return advice on the first variable in a reason that is set here but not passed on."""
         named = set(_VARIABLE.findall(reason)) - PASSED - set(self.pass_env) - METERED
         for name in settings().environment_of(named, ()):
             return f"; {name} is set here, and a command gets it where --pass-env {name} is given"
         return ""
 
-    def _how(self, endpoint: Endpoint, cache: str) -> Started:
-        """How the command is started for a question."""
+    def _start(self, endpoint: Endpoint, cache: str) -> Started:
+        """Return how the command is started for a question."""
         environment = self._environment(endpoint, cache)
-        if _place_of(self.words[0], environment.get("PATH"), self.cwd) is None:
+        if _find_command(self.words[0], environment.get("PATH"), self.cwd) is None:
             raise self._cannot_start("there is none")
         return Started([*self.words], environment, self.cwd, [])
 
-    def _how_in(self, folder: Path, task: Container[str], endpoint: Endpoint) -> Started:
-        """How it is started in the folder of a task, whose own files have these names."""
+    def _start_in(self, folder: Path, task: Container[str], endpoint: Endpoint) -> Started:
+        """Return how it is started in a task's folder; `task` holds the names of its files."""
         place = place_around()
         variables = self._passed_on()
         try:
@@ -347,7 +347,7 @@ class Start:
             raise FatalCallError(str(problem)) from None
 
     def _passed_on(self) -> dict[str, str]:
-        """The further variables that it gets, of the machine that starts it."""
+        """Return the values of `pass_env`. Raises FatalCallError for one that is not set."""
         variables = settings().environment_of(self.pass_env, ())
         for name in self.pass_env:
             if name not in variables:
@@ -364,7 +364,7 @@ class Start:
         )
 
     def _environment(self, endpoint: Endpoint, cache: str) -> dict[str, str]:
-        """The variables that a command may have, with the meter in place of keys and addresses."""
+        """Return the variables of a command, with the meter in place of keys and addresses."""
         environment = settings().environment_of(PASSED, ("LC_",)) | self._passed_on()
         # A proxy could not reach the meter on this machine.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
@@ -380,7 +380,7 @@ class Start:
 
 
 def _meter_variables(endpoint: Endpoint) -> dict[str, str]:
-    """The variables by which clients find the meter, in place of keys and addresses."""
+    """Return the variables by which clients find the meter."""
     return {
         "OPENAI_BASE_URL": endpoint.base_url,
         "OPENAI_API_BASE": endpoint.base_url,
@@ -390,23 +390,23 @@ def _meter_variables(endpoint: Endpoint) -> dict[str, str]:
     }
 
 
-def _place_of(word: str, path: str | None, cwd: Path | None) -> str | None:
-    """Where a command is, as the system looks for it; None where there is none."""
+def _find_command(word: str, path: str | None, cwd: Path | None) -> str | None:
+    """Return the path of a command as the system finds it, or None."""
     if "/" in word and cwd is not None:
         word = str(cwd / word)
     return shutil.which(word, path=path)
 
 
 def _fields_of(question: Question) -> dict[str, object]:
-    """The fields of a question that a command gets."""
+    """Return the fields of a question that a command gets."""
     shown = question.shown()
     names = ("id", "question", "choices", "context", "kind", "meta")
     return {name: shown[name] for name in names}
 
 
 def runs_on_workers(program: Program) -> bool:
-    """Whether workers of a cluster can run a part of a program: a command, or a function that they
-    know by its name.
+    """Whether workers of a cluster can run a part of a program: a command, or a function that can
+    be imported by its name.
     """
     for _, part in program.parts(Metered):
         is_named = part.spec and inspect.isroutine(part.module)
@@ -416,22 +416,21 @@ def runs_on_workers(program: Program) -> bool:
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line with text of a file."""
+    """Return the last line of a file that is not blank."""
     return "".join(last_lines(file)).strip()
 
 
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 _NAMES_AN_ERROR = re.compile(
     r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b"
-    r"(?:.*:[ \t]*\n)*.*)",  # what ends with a colon is only its beginning
+    r"(?:.*:[ \t]*\n)*.*)",  # after a line that ends with a colon, the message goes on
     re.M,
 )
 
 
 def _reason(file: IO[bytes]) -> str:
-    """The line of a command's complaint that names the error; else its last line. Node.js prints
-    its version after it, and others a frame around it.
-    """
+    """Return the line of a command's standard error that names the error, or else the last line."""
+    # Not always the last: Node.js prints its version after it, others a frame around it.
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     named = _NAMES_AN_ERROR.findall(file.read().decode("utf-8", "replace"))
     if not named:
@@ -440,7 +439,7 @@ def _reason(file: IO[bytes]) -> str:
 
 
 def _answer(line: str) -> Any:
-    """The answer in a command's last line; an object without `answer` counts as text."""
+    """Return the answer in a command's last line; an object without `answer` counts as text."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

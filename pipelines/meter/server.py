@@ -67,20 +67,20 @@ LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
 MODULE_ADDRESSES = (("openai", "base_url"), ("litellm", "api_base"))
-"""Where clients look for their address, by variable and by module."""
+"""Environment variables, and attributes of modules, where clients look for their address."""
 
 HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
-"""The headers of a request that are passed on with it, since they change what its fields mean."""
+"""The headers of a request that are passed on, since they change the meaning of its fields."""
 
 COUNTS = (*sorted(LIMITS), "max_output_tokens", "n", "best_of")
-"""What a request may say of how much comes back."""
+"""The request fields that are numbers of tokens or of replies."""
 
 OPTIONS = "stream_options"
-_NO_PART = re.compile("model$|stream")
-"""The request fields that do not make it another request."""
+_IGNORED = re.compile("model$|stream")
+"""The request fields in which equal requests may differ."""
 
 GRACE_SECONDS = 10.0
-"""The time that calls may still take which are in flight when their question ends."""
+"""The time that is left to calls in flight when their question ends."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Endpoint:
 
     @property
     def port(self) -> int:
-        """The port of its address."""
+        """The port of `base_url`."""
         return int(urlsplit(self.base_url).port or 0)
 
     @property
@@ -111,7 +111,9 @@ class Endpoint:
 
     @contextmanager
     def near(self, folder: Path) -> Iterator[Endpoint]:
-        """The same meter on loopback, and as a socket in a folder of this machine, in the block."""
+        """Within the block, relay the meter to loopback and to a socket in a folder of this
+        machine; yields the endpoint with those addresses.
+        """
         host = str(urlsplit(self.base_url).hostname)
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(folder / "meter"))
@@ -126,9 +128,7 @@ class Endpoint:
 
 
 class MeterReply(NamedTuple):
-    """A reply for a client: its body, or the events of its stream, which are empty where they have
-    already been sent.
-    """
+    """A reply for a client: its body, or the events of its stream, without those already sent."""
 
     body: Json
     events: Iterable[bytes]
@@ -136,16 +136,16 @@ class MeterReply(NamedTuple):
 
 @dataclass
 class Client:
-    """Who sent a request; a stream begins with its first event."""
+    """The client that sent a request, and the stream that it gets, if any."""
 
     request: web.Request
     response: web.StreamResponse | None = None
     rest: str = ""
     """The beginning of an event whose end has not come yet."""
     told: bool = False
-    """Whether the provider has told it of an error in the stream."""
+    """Whether an error of the provider's has been passed on in the stream."""
     hides: bool = False
-    """Whether it does not get the event of the usage."""
+    """Whether the event of the usage is kept from it, since it has not asked for one."""
 
     @property
     def gone(self) -> bool:
@@ -154,13 +154,16 @@ class Client:
         return transport is None or transport.is_closing()
 
     async def begin(self) -> web.StreamResponse:
+        """Return the stream, and begin it the first time."""
         if self.response is None:
             self.response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
             await self.response.prepare(self.request)
         return self.response
 
     def events(self, hides: bool) -> Sink:
-        """What passes on the events of a stream as they come, perhaps without that of its usage."""
+        """Return a function that passes on the pieces of a provider's stream, event by event;
+        `hides` leaves out the event of the usage.
+        """
         self.hides = hides
         # A piece of a stream may end within a character, or within the end of a line.
         characters = codecs.getincrementaldecoder("utf-8")("replace")
@@ -175,12 +178,13 @@ class Client:
         return sink
 
     async def pass_on(self, event: str) -> None:
+        """Send an event of a provider's stream, and note whether it reports an error."""
         if event.strip() and not (self.hides and is_usage_only(event)):
             await self.write(f"{event}\n\n")
         self.told = self.told or is_error(event)
 
     async def write(self, text: str) -> None:
-        """Pass on a part of a stream, unless nobody is there any more."""
+        """Send a part of a stream, unless the client has gone."""
         if text and not self.gone:
             with suppress(ConnectionError):
                 await (await self.begin()).write(text.encode())
@@ -188,13 +192,14 @@ class Client:
 
 @dataclass
 class Flight:
-    """A request under way, and who waits for its reply."""
+    """A request under way, and the client that waits for its reply."""
 
     client: Client
     task: asyncio.Task[MeterReply]
 
     @property
     def result(self) -> MeterReply | None:
+        """The reply of the finished task; None if it failed."""
         if self.task.cancelled() or self.task.exception() is not None:
             return None
         return self.task.result()
@@ -202,7 +207,9 @@ class Flight:
 
 @dataclass
 class MeteredQuestion:
-    """A question in flight: its LMs, its calls, and their results."""
+    """A question in flight: its LMs by the name that the program sends, the LM of the rest, and its
+    calls.
+    """
 
     lms: Mapping[str, dspy.LM]
     rest: dspy.LM | None
@@ -218,18 +225,19 @@ class MeteredQuestion:
     """The requests whose replies no client has got yet, by their text."""
     state: Conversation = field(default_factory=Conversation)
     _equal: Counter[str] = field(default_factory=Counter)
+    """How often each request has been sent."""
 
     @property
     def model(self) -> str:
+        """The name of the run's LM, or else of the first LM."""
         first = self.rest or next(iter(self.lms.values()), None)
         if first is None:
             return ""
         return str(first.model)
 
     async def ask(self, path: str, body: Json, client: Client) -> MeterReply:
-        """The reply to a request. One whose client has gone away before it was answered is the
-        reply to the next equal request. Raises BadRequest, and CallError as the engine does.
-        """
+        """Return the reply to a request. Raises BadRequest, and CallError as the engine does."""
+        # A client that has gone is likely to ask again: it gets the reply that is already paid for.
         text = json.dumps([path, body], sort_keys=True)
         for flight in self.flights.get(text, ()):
             if flight.client.gone:
@@ -253,7 +261,7 @@ class MeteredQuestion:
         return answered
 
     def received(self, answered: MeterReply) -> None:
-        """Forget a reply that a client has got."""
+        """Forget a reply that a client has got, so that no other client gets it."""
         for flights in self.flights.values():
             flights[:] = [
                 flight
@@ -261,9 +269,13 @@ class MeteredQuestion:
                 if not (flight.task.done() and flight.result is answered)
             ]
 
+    def _own_lm(self, name: str) -> dspy.LM | None:
+        """Return the LM of a name that a program sends, perhaps with a provider before it."""
+        return self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
+
     def _engine(self, name: str, path: str) -> Engine:
-        """The engine of the LM that a program asks for by a name."""
-        lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
+        """Return the engine of the LM that a program asks for by a name."""
+        lm = self._own_lm(name)
         # The run's LM answers every other name, but no chat model embeds.
         if lm is None and path == "embeddings":
             raise BadRequest(
@@ -276,15 +288,16 @@ class MeteredQuestion:
             )
         return engine
 
-    def _most(self, name: str) -> int | None:
-        """The longest reply of the LM that a program asks for by a name, such as --max-tokens."""
-        lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2]) or self.rest
+    def _max_tokens(self, name: str) -> int | None:
+        """Return the user's limit, such as --max-tokens, of the LM that a program asks for."""
+        lm = self._own_lm(name) or self.rest
         return None if lm is None else lm.kwargs.get("max_tokens")
 
     async def _call(self, path: str, body: Json, client: Client) -> MeterReply:
+        """Return the reply of an LM, of the path itself or else translated."""
         name = str(body.get("model") or "")
         engine = self._engine(name, path)
-        limit, most = PATHS[path].limit, self._most(name)
+        limit, most = PATHS[path].limit, self._max_tokens(name)
         limited = (LIMITS | {limit}) & body.keys()
         if limit and most is not None and not limited:
             body = {**body, limit: most}
@@ -297,7 +310,7 @@ class MeteredQuestion:
                     except NoSuchPathError:
                         no_such_path(engine, path)
                     except NotRecordedError:
-                        pass  # unless it was translated when it was recorded
+                        pass  # it may have been translated when it was recorded
                 return await self._translated(engine, path, body)
         except FatalCallError as problem:
             # The first one is the cause; later calls fail because of it.
@@ -306,16 +319,16 @@ class MeteredQuestion:
             raise
 
     def _number(self, engine: Engine, path: str, body: Json) -> int:
-        """The number of this request among equal ones of the question, which are samples of their
-        own: streamed or not, and by whatever name the program calls the LM.
+        """Return the number of this request among the question's equal ones, each of which is a
+        sample of its own.
         """
-        asked = {name: value for name, value in body.items() if not _NO_PART.match(name)}
+        asked = {name: value for name, value in body.items() if not _IGNORED.match(name)}
         same = json.dumps([engine.identity, path, asked], sort_keys=True)
         self._equal[same] += 1
         return self._equal[same]
 
     async def _passed(self, engine: Engine, path: str, body: Json, client: Client) -> MeterReply:
-        """The reply of an endpoint that serves the path itself, as the provider wrote it."""
+        """Return the reply of an endpoint that serves the path itself, as the provider wrote it."""
         native = PATHS[path]
         sent, hides = body, False
         if path == CHAT and body.get("stream"):
@@ -339,7 +352,7 @@ class MeteredQuestion:
         try:
             reply, usage, came = await ask(sent)
         except (RefusedRequest, NotRecordedError) as problem:
-            # An older server refuses what its client has not asked for.
+            # An older server may refuse the option that was added above.
             if sent is body or OPTIONS not in getattr(problem, "text", OPTIONS):
                 raise
             reply, usage, came = await ask(body)
@@ -359,15 +372,16 @@ class MeteredQuestion:
         return MeterReply(whole, [])
 
     async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
-        """The reply of an endpoint that has chat completions alone, in the words of the path."""
-
+        """Return the reply of an endpoint that serves only chat completions, in the form of the
+        path.
+        """
         replies: list[Json] = []
 
         async def ask(asked: Json) -> Json:
             if wants_completion_limit(engine) and "max_tokens" in asked:
                 asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
             shown = PATHS[CHAT] if "messages" in asked else PATHS["embeddings"]
-            # of what is sent: requests of two paths may be one after translation
+            # Counted after the translation, which may make equal requests of two paths.
             n = self._number(engine, shown.path, asked)
             reply, usage = await engine.chat(asked, n=n)
             self._note(path, body, shown.text(reply), usage)
@@ -380,7 +394,7 @@ class MeteredQuestion:
         except UNREADABLE as problem:
             if not replies:
                 raise
-            # The request was right, and its answer is paid for.
+            # Not the client's error: the request was right, and its reply is paid for.
             said = f"the reply of {engine.model} cannot be translated: {said_by(problem)}"
             raise CallError(said) from None
         if body.get("stream"):
@@ -395,10 +409,10 @@ class MeteredQuestion:
         usage: Usage,
         failed: str | None = None,
     ) -> None:
-        """Add a call to the transcript: what tools gave back before it, what it said and called,
-        and the reason where it was refused.
+        """Add a call to the transcript: the results of tools before it, its reply, and the reason
+        if it was refused.
         """
-        fields = usage.to_dict()  # the very object that its calls are counted in
+        fields = usage.to_dict()  # noted below by identity: no copy may be made
         lines = [f"← {given}" for given in PATHS[path].tools(body)] if path in PATHS else []
         if text:
             lines.append(text)
@@ -416,16 +430,13 @@ class MeteredQuestion:
         note_transcribed(fields, usage)
 
     def refused(self, path: str, body: Json, problem: Exception) -> None:
-        """Add a call that was refused to the transcript, since a framework may pass over it; what
-        ends the run is said by the run.
-        """
+        """Add a refused call to the transcript, since a framework may hide it."""
+        # An error that ends the run is reported by the run.
         if not isinstance(problem, FatalCallError):
             self._note(path, body, "", Usage(), _status_of(problem)[1])
 
     async def settle(self) -> None:
-        """Wait for calls in flight, which are paid for anyway, and cancel those that take too
-        long.
-        """
+        """Wait for calls in flight, which are paid for anyway; cancel those that take too long."""
         waiting = set(self.under_way)
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=GRACE_SECONDS)
@@ -435,8 +446,8 @@ class MeteredQuestion:
 
 
 def refuse_shared_address() -> None:
-    """Raise FatalCallError where a program has set the address of a question for its whole process
-    while others are under way, which would ask there, too.
+    """Raise FatalCallError if a program has set the address of one question for its whole process:
+    other questions under way would ask there, too.
     """
     if len(METERS) == 1:
         return
@@ -453,7 +464,9 @@ def refuse_shared_address() -> None:
 
 
 def _check(native: NativePath, body: Json) -> None:
-    """Raise BadRequest where something is missing, or the bill could not be foretold."""
+    """Raise BadRequest if a request has no input, or a limit that is no number: the budget reserves
+    by the limit.
+    """
     if native.field not in body and not (native.path == "responses" and "prompt" in body):
         raise BadRequest(f"the request has no {native.field!r}")
     for name in COUNTS:
@@ -466,6 +479,7 @@ def _check(native: NativePath, body: Json) -> None:
 
 
 async def _body_of(request: web.Request) -> Json:
+    """Return the JSON object that a request holds. Raises BadRequest without one."""
     try:
         body = json.loads(await request.read())
     except web.HTTPRequestEntityTooLarge:
@@ -479,19 +493,19 @@ async def _body_of(request: web.Request) -> Json:
 
 
 class _Server:
-    """The server of one event loop; it runs while a question is in flight."""
+    """The server of one event loop; it runs while any question is in flight."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, MeteredQuestion] = {}
         self.ports: dict[str, int] = {}
-        """The port at each address that it listens to."""
+        """The port by the address that it listens on."""
         self.socket = Path()
         self._held = ExitStack()
         self._runner: web.AppRunner | None = None
         self._starting = asyncio.Lock()
 
     async def open(self, session: MeteredQuestion, host: str) -> str:
-        """Create the token of a question, and start the server with the first at an address."""
+        """Return a new token for a question; the first question at an address starts the server."""
         token = secrets.token_urlsafe(24)
         self.sessions[token] = session
         async with self._starting:
@@ -522,6 +536,7 @@ class _Server:
                 self._held.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        """Return the response to a request; an error becomes one that clients can read."""
         # The token is the only key: a program that outlives its question reaches no LM.
         session = self.sessions.get(request.match_info["token"])
         if session is None:
@@ -530,8 +545,8 @@ class _Server:
         if path.partition("/")[0] == "models" and request.method == "GET":
             return web.json_response(_models(session, path.removeprefix("models").strip("/")))
         if request.method == "POST" and path == "messages/count_tokens":
-            # An estimate, four bytes a token: the provider's count would be a request beside the
-            # books.
+            # An estimate, four bytes a token: the provider's count would be a request that no
+            # budget knows of.
             return web.json_response({"input_tokens": len(await request.read()) // 4})
         body: Json = {}
         client = Client(request)
@@ -549,7 +564,7 @@ class _Server:
                 session.refused(path, body, problem)
             status, sentence = _status_of(problem)
             if client.response is not None:
-                # A second head within a stream would be noise: clients know an event for this.
+                # A stream has begun: its status has been sent, and clients know an event for this.
                 error = {"type": "error", "error": {"message": sentence, "code": status}}
                 if not client.told:
                     await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
@@ -574,7 +589,7 @@ class _Server:
 
 
 def path_in(path: str) -> str:
-    """A path below `/v1/`, however often a client has added slashes and `v1`."""
+    """Return a path below `/v1/`, without the slashes and `v1` that clients add, some twice."""
     parts = [part for part in path.split("/") if part]
     while parts and parts[0] == "v1":
         del parts[0]
@@ -582,7 +597,7 @@ def path_in(path: str) -> str:
 
 
 def _models(session: MeteredQuestion, name: str) -> Json:
-    """The models that a program may ask for, or one of them."""
+    """Return the list of the models that a program may ask for, or the entry of one name."""
     names = [session.model, *session.lms]
     models = [{"id": model, "object": "model", "owned_by": "folkmoot"} for model in names]
     if name:
@@ -591,13 +606,13 @@ def _models(session: MeteredQuestion, name: str) -> Json:
 
 
 def wants_completion_limit(engine: Engine) -> bool:
-    """Whether the LM counts its thoughts in the limit of a reply, which then has another name."""
+    """Whether the LM's limit of a reply is `max_completion_tokens`, as of reasoning models."""
     return engine.habits.renames or is_reasoning_model(engine.model)
 
 
 def passes(engine: Engine, path: str) -> bool:
-    """Whether a request to a path is passed on: where the endpoint has it, or may have it; also to
-    an LM that only answers from records.
+    """Whether a request to a path is passed on unchanged: if the endpoint may serve the path, or
+    answers only from records.
     """
     if engine.endpoint is None:
         return True
@@ -607,21 +622,21 @@ def passes(engine: Engine, path: str) -> bool:
 def no_such_path(engine: Engine, path: str) -> None:
     """Remember that an endpoint does not serve a path, and say so once."""
     assert engine.native is not None
-    if engine.native.paths.get(path) is False:  # requests in flight at once find it out together
+    if engine.native.paths.get(path) is False:  # another request in flight has found it out
         return
     engine.native.paths[path] = False
     _LOG.warning("%s has no /%s: requests to it are translated", engine.native.name, path)
 
 
 def shown_events(text: str, hides: bool) -> Iterator[str]:
-    """The events of a stream, perhaps without that of its usage."""
+    """Yield the events of a stream; `hides` leaves out the event of the usage."""
     for event in text.split("\n\n"):
         if event.strip() and not (hides and is_usage_only(event)):
             yield f"{event}\n\n"
 
 
 def _as_written(problem: RefusedRequest) -> web.Response:
-    """A provider's refusal, as it wrote it."""
+    """Return a provider's refusal as the provider wrote it."""
     try:
         body = json.loads(problem.text)
     except (ValueError, RecursionError):
@@ -630,15 +645,15 @@ def _as_written(problem: RefusedRequest) -> web.Response:
 
 
 def _status_of(problem: Exception) -> tuple[int, str]:
-    """The HTTP status and the message that a program gets instead of a reply."""
+    """Return the HTTP status and the message that a program gets instead of a reply."""
     if isinstance(problem, BadRequest):
         return problem.status, str(problem)
     if isinstance(problem, FatalCallError):
         return 402 if isinstance(problem, BudgetSpent | BillingError) else 403, str(problem)
     if isinstance(problem, CallError):
-        # What the provider says last, such as 429, is what a client knows how to treat.
+        # Clients know how to treat the provider's own status, such as 429.
         return getattr(problem, "status", 0) or 502, said_by(problem)
-    # from a translator that gets a request of another form
+    # A translator that meets a request of an unknown form raises any error.
     return 400, f"the request cannot be read: {said_by(problem)}"
 
 
@@ -648,8 +663,8 @@ def _problem(status: int, sentence: str) -> web.Response:
 
 
 NO_RETRY = {"x-should-retry": "false"}
-"""OpenAI's and Anthropic's clients would repeat a request that the engine has given up, and the
-repetition would be a new call.
+"""OpenAI's and Anthropic's clients would repeat a request that the engine has given up, as a new
+call.
 """
 
 
@@ -660,11 +675,12 @@ _SERVERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Server] = WeakKeyDiction
 async def metered_endpoint(
     lms: Mapping[str, dspy.LM], rest: dspy.LM | None, host: str = LOOPBACK
 ) -> AsyncIterator[tuple[Endpoint, MeteredQuestion]]:
-    """Serve one question: its endpoint, and the session that notes its calls.
+    """Serve one question: yields its endpoint, and the session that notes its calls.
 
     Args:
-        lms: the LMs by the names that the program sends as `model`. rest: the LM of every other
-            name. host: this machine's address for it.
+        lms: the LMs by the names that the program sends as `model`.
+        rest: the LM of every other name.
+        host: the address of this machine that the program can reach.
 
     Raises UserError without an LM. When the block ends, raises the error that stopped its calls,
     such as a spent budget, even if the program caught it.
@@ -681,7 +697,7 @@ async def metered_endpoint(
     try:
         yield endpoint, session
     except Exception as problem:
-        # Even if the program caught the error, the spent budget is what ended its question.
+        # The program's error is often only a consequence, such as of a spent budget.
         raise (session.ended or problem) from None
     finally:
         METERS.discard(endpoint.anthropic_url)

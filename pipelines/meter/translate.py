@@ -1,6 +1,6 @@
-"""The protocols of the meter; each turns a request into a chat completion, and the completion into
-its own reply. OpenAI's responses and Anthropic's messages are translated by LiteLLM, whose
-translators are imported at the first such request.
+"""The protocols of the meter: each turns a request into one for a chat completion, and the
+completion into a reply of its own form. OpenAI's responses and Anthropic's messages are translated
+by LiteLLM.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class BadRequest(ValueError):  # noqa: N818
 
 @dataclass
 class Conversation:
-    """What the replies of a question's requests were, for requests that go on from them: the items
-    of a conversation by response, and each item by its id.
+    """The replies to a question's earlier requests, which later ones refer to: `responses` holds
+    all items of a conversation up to a response, by its id, and `items` each item by its id.
     """
 
     responses: dict[str, list[Json]] = field(default_factory=dict)
     items: dict[str, Json] = field(default_factory=dict)
 
     def keep(self, before: list[Json], answer: Json) -> None:
-        """Remember a response, with all that was said before it."""
+        """Remember a response with all items before it."""
         output = [dict(item) for item in answer.get("output") or ()]
         self.responses[str(answer.get("id"))] = [*before, *output]
         for item in (*before, *output):
@@ -53,8 +53,8 @@ class Conversation:
                 self.items[str(item["id"])] = item
 
     def resolved(self, body: Json) -> list[Json]:
-        """The whole input of a request: what it goes on from, and what it refers to. Raises
-        BadRequest for what is not of this question.
+        """Return the whole input of a request: the items of the response that it continues, and its
+        own. Raises BadRequest for a reference to another question.
         """
         given = body["input"]
         if isinstance(given, str):
@@ -83,7 +83,7 @@ async def chat_completions(body: Json, ask: Ask, state: Conversation) -> tuple[J
 
 
 async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
-    """OpenAI's older completions, as one message of a user."""
+    """OpenAI's older completions: the prompt becomes one message of the user."""
     if not isinstance(body.get("prompt"), str):
         raise BadRequest("the request has no text as its 'prompt'")
     _refuse_others(body, _COMPLETION_FIELDS, "completions")
@@ -119,14 +119,14 @@ def event(name: str | None, data: object) -> bytes:
 
 
 def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
-    """A whole completion as a stream of chunks."""
+    """Yield a whole completion as a stream of chunks."""
     head = without(completion, ["choices", "usage"])
     head["object"] = "chat.completion.chunk"
     for choice in completion.get("choices") or []:
         delta = without_none(choice["message"])
         if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
-        # As providers do: clients take the chunk with a reason for the last one.
+            delta["tool_calls"] = [{**call, "index": index} for index, call in enumerate(calls)]
+        # In a chunk of its own, as providers do: clients stop at the first chunk with a reason.
         ends = {"index": choice.get("index", 0), "finish_reason": None}
         first = {**ends, "delta": delta}
         if choice.get("logprobs"):
@@ -141,7 +141,7 @@ def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
 
 @cache
 def _translators() -> tuple[Any, Any]:
-    """LiteLLM's translators of responses and of messages; importing them takes seconds."""
+    """Return LiteLLM's translators of responses and of messages; importing them takes seconds."""
     from ..lms.hosted import litellm_quiet
 
     litellm_quiet()
@@ -156,8 +156,8 @@ def _translators() -> tuple[Any, Any]:
 _SAMPLED = {"temperature", "top_p", "stop", "seed", "max_tokens", "n", "user", "logprobs"}
 _COMPLETION_FIELDS = {"model", "prompt", "stream", "stream_options", *_SAMPLED}
 
-# Fields that a translated request carries, those that it carries under the same name, and those
-# that say nothing about the reply.
+# Fields that can be translated, those that keep their name, and those without effect on a reply
+# (*_SILENT), which are left out.
 _RESPONSE_FIELDS = {
     *("model", "input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning"),
     *("stream", "stream_options", "temperature", "text", "tool_choice", "tools", "top_p", "user"),
@@ -172,11 +172,11 @@ _MESSAGE_FIELDS = {
 _MESSAGE_SILENT = {"cache_control", "betas"}
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _EFFORTS = ((2_048, "low"), (8_192, "medium"), (math.inf, "high"))
-"""Budgets of thoughts in tokens, and the effort in the words of chat completions."""
+"""Efforts of chat completions, each for budgets of thoughts below a number of tokens."""
 
 
 def _refuse_others(body: Json, known: Collection[str], path: str) -> None:
-    """Raise BadRequest for a field whose meaning would be lost; null is no field."""
+    """Raise BadRequest for a field that is not known, since its meaning would be lost."""
     for name, value in body.items():
         if name not in known and value is not None:
             raise BadRequest(
@@ -195,7 +195,7 @@ def _refuse_tools(tools: Iterable[Json], known: Collection[str]) -> None:
 
 
 async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
-    """OpenAI's responses; state is that of this question's own replies."""
+    """OpenAI's responses, which may continue earlier ones of the same question."""
     if body.get("input") is None:
         raise BadRequest("the request has no 'input'")
     # Some clients send these fields with their defaults, which ask for nothing.
@@ -236,7 +236,7 @@ def _named(tools: Iterable[Json]) -> list[Json]:
 
 
 def _response_events(answer: Any) -> Iterator[bytes]:
-    """A whole response as the events of a stream, in LiteLLM's words."""
+    """Yield a whole response as the events that LiteLLM makes of it."""
     from litellm.responses.streaming_iterator import build_synthetic_response_events
 
     made = build_synthetic_response_events(transformed=answer, logging_obj=None, chunk_size=1000)
@@ -273,7 +273,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
 
 
 def _no_mark(key: str, held: object) -> bool:
-    """No mark for the provider's cache, which changes no reply."""
+    # A mark for the provider's cache changes no reply.
     return key != "cache_control"
 
 
@@ -282,7 +282,7 @@ def _no_null(key: str, held: object) -> bool:
 
 
 def _pruned(value: object, kept: Callable[[str, object], bool]) -> Any:
-    """A request without the fields that are not kept, at any depth."""
+    """Return a value with only those fields, at any depth, for which `kept` is true."""
     if isinstance(value, dict):
         return {key: _pruned(held, kept) for key, held in value.items() if kept(key, held)}
     if isinstance(value, list):
@@ -291,7 +291,7 @@ def _pruned(value: object, kept: Callable[[str, object], bool]) -> Any:
 
 
 def _message_events(reply: Json) -> Iterator[bytes]:
-    """A whole message as the events of a stream, in LiteLLM's words."""
+    """Return a whole message as the events that LiteLLM makes of it."""
     from litellm.llms.anthropic.messages.native import fake_stream_iterator
 
     stream: Any = fake_stream_iterator.FakeAnthropicMessagesStreamIterator
@@ -299,32 +299,32 @@ def _message_events(reply: Json) -> Iterator[bytes]:
 
 
 def _as_json(part: Any) -> Json:
-    """A part of a reply as plain JSON, without unset fields."""
+    """Return a part of a reply as plain JSON, without unset fields."""
     if hasattr(part, "model_dump"):
         part = part.model_dump(mode="json")
     return without_none(dict(part))
 
 
 def _plain(asked: Json) -> Json:
-    """A translated request without LiteLLM's own fields, and without null at any depth."""
+    """Return a translated request without LiteLLM's own fields and without null."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
     plain: Json = _pruned(without(asked, own), _no_null)
     for message in plain.get("messages") or ():
-        message.pop("thinking_blocks", None)  # strict endpoints know no thoughts in a message
+        message.pop("thinking_blocks", None)  # strict endpoints refuse them
         if calls := message.get("tool_calls"):
             message["tool_calls"] = [_tool_call(call) for call in calls]
     return plain
 
 
 def _tool_call(call: Json) -> Json:
-    """A call of a tool with the fields that strict endpoints take."""
+    """Return a call of a tool with only the fields that strict endpoints accept."""
     function = {name: call["function"].get(name) for name in ("name", "arguments")}
     return {"id": call.get("id"), "type": "function", "function": function}
 
 
 def _model_response(completion: Json) -> Any:
-    """A chat completion as the translators take it: with text where a server gives parts, with
-    counts, and without what else it adds.
+    """Return a chat completion in LiteLLM's class, for the translators: its text joined, and with
+    counts of tokens.
     """
     from ..lms.hosted import litellm_quiet
 
@@ -344,7 +344,7 @@ def _model_response(completion: Json) -> Any:
 
 
 def stream_of(path: str, whole: Json) -> Events:
-    """A whole reply as the events of a stream, for one that comes from a record."""
+    """Return a whole reply as the events of a stream, such as a reply from a record."""
     if path == "messages":
         return _message_events(whole)
     if path == "chat/completions":

@@ -1,4 +1,4 @@
-"""Programs and environments made of a name and parameters, which are checked before."""
+"""Makes programs and environments from their names and parameters, after checking these."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .own import own_program
 
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
-"""A function of the text after the environment's name and a colon, if any, that makes it."""
+"""(the text after the environment's name and a colon, if any) → the environment."""
 
 _NOT_SET = ("self", "lm", "lms", "embedder")
-"""Parameters that users do not set here: LMs have their own options."""
+"""Parameters that are not set here: LMs have their own options."""
 
 
 class NoParameter(UserError):  # noqa: N818
-    """A program does not have `parameter`."""
+    """The program has no such `parameter`."""
 
     def __init__(self, said: str, parameter: str = "") -> None:
         super().__init__(said)
@@ -38,8 +38,8 @@ class NoParameter(UserError):  # noqa: N818
 def made(
     where: str, name: str, parameters: Mapping[str, object], protocol: Protocol | None = None
 ) -> Program:
-    """Build the protocol of that name with these parameters; members and environments are already
-    made. Raises UserError for an unknown name or parameter.
+    """The program of a protocol with these parameters, in which members and environments are made
+    already. Raises UserError for an unknown name or parameter.
     """
     protocol = protocol or PROTOCOLS.find(name)
     if protocol is None:
@@ -55,7 +55,7 @@ def made(
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
     program: Program = made_of if isinstance(made_of, Program) else own_program(made_of, spec=name)
-    # An environment that nobody asks is a mistake, since the score would be that without it.
+    # An environment that no agent searches is a mistake: the score would be that without it.
     given: Any = parameters.get("environment")
     used = {place.fingerprint for place in environments_in(program)}
     if given is not None and given.fingerprint not in used:
@@ -114,6 +114,7 @@ def check_names(protocol: Protocol, parameters: Mapping[str, object]) -> None:
 
 
 def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
+    """The parameters of the function or class that makes a protocol's programs."""
     made_by = protocol.program
     # DSPy's metaclass hides the signature of a class.
     built = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
@@ -156,7 +157,10 @@ def _environment_maker(name: str, maker: object) -> MakeEnvironment:
                 f"the environment {name} cannot be made ({problem}): correct {name}:…"
             ) from None
         if not isinstance(environment, Environment):
-            raise UserError(f"{name} made a {type(environment).__name__}, not an environment")
+            raise UserError(
+                f"{name} made a {type(environment).__name__}, which is no environment: have it "
+                "return one"
+            )
         return environment
 
     return make

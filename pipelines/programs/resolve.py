@@ -1,4 +1,6 @@
-"""Programs by name: a short spec such as `single:cot`, a YAML file, or a mapping."""
+"""Finds the program that a spec names: a short spec such as `single:cot`, a YAML file, a folder, or
+a mapping.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from .own_roles import roles
 from .saved import program_folder, saved_program, with_own_lm
 
 INSTEAD = "with --set, or in place of the file"
-"""Advice on how a user can give a name of code that a program's file may not hold."""
+"""How a user can name code that a program's file may not name."""
 
 
 def program_of(
@@ -39,17 +41,20 @@ def program_of(
 ) -> Program:
     """The program that a spec names.
 
-    Args: spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
-        `deliberation:intuitive,reasoner:strongest=intuitive`), a saved program's folder, the path
-        of a YAML file, or what such a file holds: `program` (a protocol's name or a short spec),
-        any constructor parameter, `lms` (agent, then LM name or the arguments of `lm`) and, for an
-        ensemble, `members` (specs of either form) or, for a router, `cheap` and `team`.
-        sets: constructor parameters that go before those of the spec; `environment` is
+    Args:
+        spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
+            `deliberation:intuitive,reasoner:strongest=intuitive`), a saved program's folder, the
+            path of a YAML file, or the content of such a file: `program` (a protocol's name or a
+            short spec), any constructor parameter, `lms` (agent → LM name or the arguments of `lm`)
+            and, for an ensemble, `members` (specs of either form) or, for a router, `cheap` and
+            `team`.
+        sets: constructor parameters that override those of the spec; `environment` is
             `corpus:PATH`, `wikipedia`, `wikipedia:HOST`, `record:PATH:ENVIRONMENT` or
             `replay:PATH`.
         make_lm: makes the LMs under `lms`.
-        file: the file that a mapping was read from: what it names imports no code, unlike `sets`.
-        untrained: whether a program that has to be trained may be one that is not, `network`.
+        file: the file that a mapping was read from: no code is imported by the names in it, unlike
+            those in `sets`.
+        untrained: whether the result may be a program that has yet to be trained (`network`).
 
     Raises UserError for anything that is not such a spec; a parameter's own error comes from its
     constructor.
@@ -58,7 +63,7 @@ def program_of(
         return _build(file or "the program", spec, sets or {}, make_lm, file, untrained)
     text = str(spec)
     protocol = PROTOCOLS.find(text.partition(":")[0])
-    # A program's name goes before a file or folder that happens to be called so.
+    # A program's name takes precedence over a file or folder of the same name.
     named = isinstance(spec, str) and (
         text.startswith(COMMAND) or (protocol is not None and bool(protocol.example))
     )
@@ -74,7 +79,9 @@ def program_of(
 
 
 def read_program(path: Path) -> dict[str, object]:
-    """Read a YAML file of a program or search space; addresses and keys raise UserError."""
+    """The content of a YAML file of a program or search space. Raises UserError, also for addresses
+    and keys in it.
+    """
     document = read_yaml(path, "program", "program: deliberation")
     if "data" in document and "program" not in document:
         raise UserError(f"{path} is the file of a pipeline: run it by folkmoot pipeline {path}")
@@ -90,13 +97,14 @@ def _build(
     file: str | None,
     untrained: bool,
 ) -> Program:
+    """The program that a file's content describes; `where` begins an error."""
     fields = dict(document)
     spec = fields.pop("program", None)
     if isinstance(spec, str) and spec.startswith(COMMAND):
         with names_from(file, INSTEAD):
             return command_named(spec, {**fields, **sets})
     if not isinstance(spec, str):
-        if "metadata" in fields:  # as DSPy writes it
+        if "metadata" in fields:  # a state file of DSPy's
             raise UserError(
                 f"{where} holds prompts of a DSPy program, and not which program: write a module "
                 f"that makes it and calls program.load({where!r}), and give module:program"
@@ -108,7 +116,8 @@ def _build(
     with names_from(file, INSTEAD):
         protocol_spec = PROTOCOLS.spec(spec)
         if protocol_spec is None or not protocol_spec.thing.example:
-            program_folder(Path(spec).parent)  # where a stopped command will write it
+            # Raises a better error if the spec is a program that an unfinished command will write.
+            program_folder(Path(spec).parent)
             raise no_protocol(spec)
         protocol, rest = protocol_spec.thing, protocol_spec.rest
         learning = protocol.learning
@@ -123,7 +132,7 @@ def _build(
             parts = list(map(str.strip, rest.split(":", 1)))
         fields = {**protocol.read(parts), **fields}
         inner, sets = dict[str, Any](), dict(sets)
-        # one file of roles may serve many programs, some of which hold those that take roles
+        # Roles are passed on to the programs inside, if this one has no such parameter.
         if "own_roles" in sets and "own_roles" not in takes(protocol):
             inner["own_roles"] = sets.pop("own_roles")
         check_names(protocol, {**fields, **sets})
@@ -131,7 +140,7 @@ def _build(
         fields = _made(fields, protocol, make_lm, inner)
     parameters = fields | _made(sets, protocol, make_lm, inner)
     seated = _seat_lms(where, lms, make_lm)
-    if "folder" in protocol.fixed:  # the name of a saved program's protocol before its folder
+    if "folder" in protocol.fixed:  # a saved program, written as PROTOCOL:FOLDER
         prompts = parameters.pop("prompts", None)
         program = saved_program(
             parameters.pop("folder"), sets=parameters, lms=seated, make_lm=make_lm

@@ -1,4 +1,4 @@
-"""Saved programs: loads a program from the folder that it was saved in."""
+"""Loads a saved program from its folder."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ def load_program(
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
-    """The program that `program.save(folder)` wrote, or your own module that `fm.compile` did.
+    """The program that `program.save(folder)` wrote, or your own module that `fm.compile` wrote.
 
     Args:
-        folder: what it was saved in, or what compile, tune or train wrote.
+        folder: the folder of a saved program, or one that compile, tune or train wrote.
         lms: LMs, or their names, by agent, in place of the saved ones. Addresses and keys are never
             saved.
         environment: where agents look things up: an environment or its text form, such as
             `corpus:PATH`.
-        embedding: what embeds a strategy network's questions, where that was a function or in a
+        embedding: what embeds a strategy network's questions, if that was a function or in a
             folder.
-        protocols: protocols of your own by the name that their `describe()` gives.
-
+        protocols: protocols of your own by the name in their `describe()`.
 
     Raises UserError, and loads nothing, for a missing folder, and for a file that is damaged,
     newer, of an unknown protocol, or not a saved program.
@@ -68,7 +67,7 @@ def load_program(
     if program.own_lm is not None and isinstance(program.module, dspy.Module):
         try:
             program.module.set_lm(program.own_lm())
-        except UserError as missing:  # it can still be asked on the LM that DSPy is set to
+        except UserError as missing:  # a warning, since it can be asked on DSPy's LM
             warnings.warn(str(missing), stacklevel=2)
     return program.module
 
@@ -83,10 +82,9 @@ def saved_program(
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm,
 ) -> Program:
-    """`load_program` with constructor parameters changed (`sets`), and with what makes the LMs of
-    seats.
-
-    Raises UserError for a parameter that would change which seats there are.
+    """As `load_program`, with changed constructor parameters (`sets`), with a function that makes
+    the agents' LMs, and always as a `Program`. Raises UserError for a parameter that would change
+    which agents there are.
     """
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
@@ -146,13 +144,13 @@ def saved_program(
         ) from None
     described, elsewhere = program.describe(), environment is not None
     for key, value in saved.program.items():
-        # Somebody may have edited the file: prompts of one program do not fit another.
+        # If the file was edited, the saved prompts may not fit the program that it describes.
         if key not in changed and not _same(described, {key: value}, elsewhere):
             raise UserError(
                 f"{where} describes a program with another {key} than it can have: save the "
                 "program again"
             )
-    if changed:  # with an agent, such as the judge where a majority decides now, its LM goes, too
+    if changed:  # a change may remove an agent, such as the judge, and so its LM
         saved.lms = {name: own for name, own in saved.lms.items() if program.has_seat(name)}
         given = {name: own for name, own in given.items() if program.has_seat(name)}
     _seat(program, saved, where, given, make_lm)
@@ -161,7 +159,9 @@ def saved_program(
 
 
 def own_lm(folder: Path) -> SavedLM | None:
-    """The LM that was saved beside a program. Raises UserError for a damaged file."""
+    """The LM that was saved with a program, for agents without one; None if there is none. Raises
+    UserError for a damaged file.
+    """
     try:
         written = read_object(folder / LM_FILE)
         if written is None:
@@ -172,8 +172,8 @@ def own_lm(folder: Path) -> SavedLM | None:
 
 
 def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
-    """The program, which makes the LM that it was saved with in this folder when it is asked, and
-    knows the kinds of questions that it was measured on.
+    """The program, with what is saved next to it: its own LM, made when it is first needed, and the
+    kinds of questions that it was measured on.
     """
     folder = program_folder(Path(folder).expanduser())
     program.kinds = measured_kinds(folder)
@@ -185,8 +185,8 @@ def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> P
 
 
 def program_folder(folder: Path) -> Path:
-    """The folder of the program that a command wrote: the result of a compilation, a study or a
-    contest; the folder itself, if it holds one. Raises UserError where there is none yet.
+    """The folder of the program in a result's folder: that of a compilation, a study or a contest;
+    else the folder itself. Raises UserError if the command has not written its program yet.
     """
     if (folder / FILE).exists():
         return folder
@@ -202,7 +202,7 @@ def program_folder(folder: Path) -> Path:
 
 
 def named_again(folder: Path) -> str:
-    """Advice on how to name a run's program that is code and not in a file; empty for others."""
+    """Advice on how to name a run's program again that is code, and so not saved; else empty."""
     described = (read_object(folder / "run.json") or {}).get("program")
     match described:
         case {"program": "command", "command": str(command)}:
@@ -217,14 +217,13 @@ def named_again(folder: Path) -> str:
 def saved_module(
     folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., object]]
 ) -> Foreign:
-    """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
-    prompts.
+    """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its state.
 
     Args:
-        changed: may name the module's class as `program`.
-        protocols: classes by the names that the folder has for them.
+        changed: may have the name of the module's class as `program`.
+        protocols: classes by the names that are used in the folder.
 
-    Raises UserError for a module that cannot be made here, and says how it can be loaded.
+    Raises UserError, with advice on how to load it, for a module that cannot be made here.
     """
     about, state = read_document(folder, MODULE), read_document(folder, STATE)
     name, others = str(about.get("spec") or about.get("class")), {*changed} - {"program"}
@@ -258,10 +257,12 @@ def saved_module(
 def _module(
     name: str, signature: object, protocols: Mapping[str, Callable[..., object]]
 ) -> dspy.Module:
-    """The module that a file names, made by code that is here already: a file has none imported."""
+    """A new module of the class that a file names. The class must be imported already, since no
+    code is imported by a name in a file.
+    """
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
-    # DSPy's own take their signature, which a class of the user's has in itself.
+    # DSPy's own classes need the signature, which a user's class has in its code.
     if there in (dspy.Predict, dspy.ChainOfThought):
         return there(signature)
     make = protocols.get(name) or (protocol and protocol.make)
@@ -269,11 +270,12 @@ def _module(
         make = there
     module = make() if make else None
     if not isinstance(module, dspy.Module):
-        raise UserError(f"{name} is not a dspy.Module that was imported before")
+        raise UserError(f"{name} is not a dspy.Module that is imported: import its module first")
     return module.deepcopy()
 
 
 def _check_lms(lms: object) -> None:
+    """Raise UserError unless `lms` maps agents to LMs or names."""
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by agent, such as lms={{'judge': fm.lm('…')}}"
@@ -286,9 +288,7 @@ def _check_lms(lms: object) -> None:
 
 
 class _Builder:
-    """Builds a program from its `describe()`: a protocol by its name, with the programs inside
-    it.
-    """
+    """Builds a program, and the programs inside it, from its `describe()`."""
 
     def __init__(
         self,
@@ -305,6 +305,7 @@ class _Builder:
         self.opened: dict[str, Any] = {}
 
     def build(self, described: Described, place: Path) -> Program:
+        """The program of a description; `place` is the folder of what it has learned."""
         fields = {str(key): value for key, value in described.items()}
         name = fields.pop("program", None)
         inheriting = fields.pop("class", None)
@@ -315,7 +316,7 @@ class _Builder:
                 f"{self.where} does not say which protocol it is: save the program again"
             )
         protocol = None if name in self.protocols else known(name)
-        # its folder holds more than `describe()`
+        # A trained program has more in its folder than `describe()`.
         if protocol is not None and "folder" in protocol.fixed:
             fields = without(fields, protocol.fixed)
             fields |= {"folder": str(place), "embedding": self.embedding}
@@ -350,7 +351,7 @@ class _Builder:
             ) from None
 
     def _made(self, described: Any) -> Any:
-        """The program that is described; anything else, such as a strategy's name, as it is."""
+        """The program that a value describes; any other value as it is."""
         if not _is_program(described):
             return described
         if described["program"] == "foreign":
@@ -358,20 +359,23 @@ class _Builder:
             name = str(spec or described.get("class"))
             return Foreign(_module(name, None, self.protocols), described.get("inputs"), spec)
         place = str(described.get("learned"))
-        # Any other name could be a path out of the program's own folder.
+        # Another name could be a path that leads out of the program's folder.
         if LEARNED.fullmatch(place) is None:
             place = "network"
         return self.build(described, self.folder / place)
 
     def _role(self, role: Any) -> Any:
-        """A role of the user's own, with its tools in place of fingerprints."""
+        """A user's own role, with its tools in place of their fingerprints."""
         if not isinstance(role, Mapping) or not isinstance(role.get("tools"), list):
             return role
         tools = [tool if tool == HERE else self._environment(tool) for tool in role["tools"]]
         return {**role, "tools": tools}
 
     def _environment(self, fingerprint: object) -> Any:
-        if isinstance(self.override, Mapping):  # of roles' tools, where the program has no place
+        """The environment with this fingerprint: the one that the user gave, else as it was saved.
+        Raises UserError if it cannot be made, or has changed.
+        """
+        if isinstance(self.override, Mapping):  # fingerprint → tool, of the user's own roles
             self.used = True
             if fingerprint is None:
                 return None
@@ -392,7 +396,8 @@ class _Builder:
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
             raise UserError(
-                f"{self.where} has the environment {text[:80]!r}, which files may not open"
+                f"{self.where} has the environment {text[:80]!r}, which files may not open: give "
+                "environment=…"
             )
         elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
@@ -417,12 +422,12 @@ def _is_program(value: object) -> bool:
 
 
 def _same(described: object, saved: object, elsewhere: bool) -> bool:
-    """Whether a description holds what was saved; a later version may describe more.
+    """Whether a description has all that was saved; that of a later version may have more.
 
-    `elsewhere`: agents look things up in another place than they did.
+    `elsewhere`: the user gave another environment.
     """
     if isinstance(saved, Mapping) and isinstance(described, Mapping):
-        left_out = {"code"}  # a module of the user's own may have a new version
+        left_out = {"code"}  # a user's own module may have a new version
         if elsewhere:
             left_out |= {"environment", "tools"}
         return all(
@@ -434,7 +439,7 @@ def _same(described: object, saved: object, elsewhere: bool) -> bool:
         return len(saved) == len(described) and all(
             _same(one, other, elsewhere) for one, other in zip(described, saved, strict=True)
         )
-    # For Python, true is equal to 1.
+    # In Python, True equals 1.
     return bool(described == saved) and isinstance(described, bool) == isinstance(saved, bool)
 
 
@@ -453,8 +458,8 @@ def _seat(
 
 
 def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
-    """The LM that a file names, made by `make_lm`; one that takes `seat` gets it, and
-    `addressed`.
+    """The LM that a file describes, made by `make_lm`, which gets `seat` and `addressed` if it has
+    such parameters. Raises UserError for one that cannot be made.
     """
     if "://" in saved_lm.name:
         raise UserError(
@@ -471,7 +476,7 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
                 f"{where}: {seat} has an LM profile that is not valid: save the program again"
             ) from None
     if settings.get("temperature") == 0:
-        del settings["temperature"]  # the default, which agents that are copies do not keep to
+        del settings["temperature"]  # the default, but for copies of an agent another one
     if "seat" in inspect.signature(make_lm).parameters:
         return make_lm(saved_lm.name, seat=seat, addressed=saved_lm.addressed, **settings)
     if saved_lm.addressed:
@@ -480,6 +485,7 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
+    """Warn if packages that write prompts have other versions than when it was saved."""
     installed: dict[str, str] = {}
     for package in saved.versions:
         for found in distributions(name=package):

@@ -1,5 +1,5 @@
-"""What a user gives: a program, its parameters, and the LMs of its seats, from a request or from a
-recorded run.
+"""Reads what a user gives for a program: the program, its parameters, and the LMs of its agents,
+from a request or from a recorded run. In this file, a seat is an agent's name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ T = TypeVar("T")
 
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
-# An LM name has a slash before any equals sign, an address a colon, so neither is read as an agent.
+# `AGENT=VALUE`. Before an equals sign, an LM's name has a slash and an address a colon, so neither
+# is taken for an agent.
 _SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
 class Unused(UserError):  # noqa: N818
-    """An option is for the agent or LM `name`, which a program does not have."""
+    """An option was given for the agent or LM `name`, which the program does not have."""
 
     def __init__(self, said: str, name: str) -> None:
         super().__init__(said)
@@ -45,9 +46,8 @@ class Unused(UserError):  # noqa: N818
 
 
 def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
-    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a
-    `dspy.Module` of any kind, or a callable; the last two take `inputs`, their field → the
-    question's.
+    """The program that a user gives: one of folkmoot's, a spec or folder, any `dspy.Module`, or a
+    callable. For the last two, `inputs` maps their fields to the question's.
 
     Raises UserError for anything else.
     """
@@ -80,12 +80,13 @@ def program_given(program: object, inputs: Mapping[str, str] | None = None) -> P
 
 
 class Seating:
-    """Makes the LMs of a request, and assigns them to seats.
+    """Makes the LMs of a request, and gives them to the agents of a program.
 
-    Args: options: a request with `lm`, `api_base` and, as far as its command has them, the settings
-        that all LMs share. Options among its `defaults` were not given for this run, and are
-        ignored where they do not apply. keyless: for plans, which ask no LM: `openai/…` without a
-        key is not an error.
+    Args:
+        options: a request with `lm`, `api_base` and, as far as its command has them, the settings
+            that all LMs share. Options among its `defaults` were not given for this run, and are
+            ignored where they do not apply.
+        keyless: for plans, which ask no LM: `openai/…` without a key is not an error.
     """
 
     def __init__(self, options: Request, *, keyless: bool = False) -> None:
@@ -97,7 +98,7 @@ class Seating:
         return getattr(self.options, option, None)
 
     def asked(self, option: str) -> Any:
-        """The values of an option but for its defaults."""
+        """The values of an option without its defaults: those that the user gave for this run."""
         values = self._of(option)
         defaults = self.options.defaults.get(option, ((), ""))[0]
         if defaults and isinstance(values, Sequence):
@@ -106,14 +107,14 @@ class Seating:
 
     @cached_property
     def seated(self) -> dict[str, Any]:
-        """`lm` as agent → name, or LM; `*` stands for every agent. Raises UserError, as the next
+        """`lm` as agent → LM or its name; `*` stands for every agent. Raises UserError, as the next
         three do.
         """
         return _lms_by_seat(self._of("lm"))
 
     @cached_property
     def addresses(self) -> dict[str, str]:
-        """`api_base` as seat → address."""
+        """`api_base` as agent → address."""
         return by_seat(self._of("api_base"), "--api-base")
 
     @cached_property
@@ -123,13 +124,13 @@ class Seating:
 
     @cached_property
     def chosen(self) -> dict[str, dict[str, object]]:
-        """`lm_set` as seat → settings."""
+        """`lm_set` as agent → settings."""
         return parse_settings(self._of("lm_set"))
 
     def chosen_for(self, seat: str) -> dict[str, object]:
-        """The --lm-set settings of a seat, which override those of all seats."""
+        """The --lm-set settings of an agent, which override those of all agents."""
         settings: dict[str, object] = {}
-        # From the general to the particular: later ones override.
+        # From the most general name to the agent's own, since later settings override.
         for name in (EVERY, *reversed(_called(seat))):
             settings |= self.chosen.get(name, {})
         return settings
@@ -137,13 +138,12 @@ class Seating:
     def make(
         self, name: object = None, *, seat: str = EVERY, addressed: bool = False, **settings: object
     ) -> Any:
-        """`lm` with these options; settings given here go first, and equal LMs are made once.
+        """The LM of this name with the request's options, which `settings` override; an LM is
+        returned as it is. Equal LMs are made once.
 
-        An LM is returned as it is.
-
-        `seat` is the one of a saved program, with an address where its LM was `addressed`. None
-        under `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm
-        names.
+        For an LM of a saved program, `seat` is its agent, and `addressed` says that it had an
+        address. Then the result is None if the request has an LM for the agent: by --lm, or by
+        `--lm replay/DIR`, which has one for every agent.
         """
         if name is not None and not isinstance(name, str):
             return name
@@ -158,7 +158,7 @@ class Seating:
         if not _has_address(model):
             base = None
         answer_form = self._of("answer_form")
-        if settings.get("profile"):  # a profile has its own answer form
+        if settings.get("profile"):  # it has an answer form of its own
             answer_form = None
         shared: dict[str, Any] = {
             "api_base": base,
@@ -184,24 +184,23 @@ class Seating:
 
     @property
     def replays(self) -> Path | None:
-        """The recorded run that answers in every seat, where the LM is `replay/DIR`."""
+        """The recorded run that answers for every agent, if the LM is `replay/DIR`; else None."""
         name = self.seated.get(EVERY)
         if not isinstance(name, str) or not name.startswith(_REPLAY):
             return None
         return Path(name.removeprefix(_REPLAY))
 
     def seat(self, program: Program) -> tuple[Program, Any]:
-        """Give the program's seats the LMs that the request names.
+        """Give the program's agents the LMs that the request names, without calling any.
 
-        Returns the program (a copy where a seat changes) and the LM of all seats without one of
-        their own: the one that DSPy is set to if the request names none, else that of FOLKMOOT_LM,
-        and None if every seat has its own. No LM is called. Raises UserError for an unknown seat
-        and for options that no LM takes.
+        Returns the program (a copy if an agent changes), and the LM of all agents without one of
+        their own: that of the request, else DSPy's, else that of FOLKMOOT_LM; None if every agent
+        has its own. Raises UserError for an unknown agent and for options that no LM needs.
         """
         names, bases = self.seated, self.addresses
-        if "own_roles" in parse_sets(self._of("sets")):  # for this program alone
+        if "own_roles" in parse_sets(self._of("sets")):  # else the roles may be for other programs
             program.refuse_idle_role()
-        # what was given for this run has to be of use; a default may be for other programs
+        # An option that was given for this run must be of use; a default may be for others.
         lms = _lms_by_seat(self.asked("lm"))
         addresses = by_seat(self.asked("api_base"), "--api-base")
         program = program.with_seats([*names, *bases, *self.chosen])
@@ -213,7 +212,7 @@ class Seating:
                     f"{', '.join(seats)}",
                     name,
                 )
-        saved = program  # whose LM comes after one that is named for all
+        saved = program  # its own LM is used unless one is given for all agents
         if program.own_lm is not None:
             program = program.deepcopy()
             program.own_lm = None
@@ -263,6 +262,7 @@ class Seating:
         return as_recorded(program, rest), rest
 
     def _made_for(self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]) -> Any:
+        """The LM of one agent, at an address of its own and with settings that it keeps, if any."""
         if isinstance(name, str) and name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
         kept = {**kept, **self.chosen_for(seat)}
@@ -273,6 +273,7 @@ class Seating:
         return self.make(name, api_base=base, **kept)
 
     def _replay(self, program: Program, folder: Path) -> tuple[Program, Any]:
+        """As `seat`, with the LMs of a recorded run. Raises UserError for options on LMs."""
         given: list[str] = []
         for name in ("temperature", "max_tokens", "answer_form"):
             if name not in self.options.defaults and self._of(name) is not None:
@@ -292,9 +293,8 @@ class Seating:
 
 
 def as_recorded(program: Program, language_model: object) -> Program:
-    """The program itself; where the LM is that of a recorded run in which several answered, a copy
-    whose seats without an LM have theirs. Raises UserError for a seat that the record does not
-    know.
+    """The program; if the LM replays a run in which several LMs answered, a copy whose agents have
+    those LMs. Raises UserError for an agent that the record does not have.
     """
     folder = getattr(language_model, "recorded", None)
     if folder is None or read_lms(folder).keys() == {EVERY}:
@@ -305,7 +305,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
 
 
 def _seat_as_recorded(program: Program, folder: Path) -> object:
-    """Give seats without an LM the one from a recorded run; returns the LM of all others."""
+    """Give agents without an LM theirs from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
     if program.metered_parts:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
@@ -322,7 +322,7 @@ def _seat_as_recorded(program: Program, folder: Path) -> object:
 
 
 def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
-    """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
+    """The LMs of a request as agent → LM or its name; `*` stands for every agent."""
     if lms is None or isinstance(lms, str | Sequence):
         unseated = isinstance(lms, list | tuple) and not any("=" in str(name) for name in lms)
         if unseated and len(lms or ()) > 1:
@@ -337,7 +337,7 @@ def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
 
 
 def seat_in(value: str) -> tuple[str, str]:
-    """The seat and the value of `[SEAT=]VALUE`; `*` stands for every seat."""
+    """The agent and the value in `[AGENT=]VALUE`; `*` stands for every agent."""
     match = _SEATED.fullmatch(value)
     if match is None:
         return EVERY, value
@@ -345,8 +345,8 @@ def seat_in(value: str) -> tuple[str, str]:
 
 
 def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str) -> dict[str, str]:
-    """`[SEAT=]VALUE` options as seat → value, `*` for every seat; a mapping is one. Raises
-    UserError for a seat named twice.
+    """`[AGENT=]VALUE` options as agent → value, with `*` for every agent; a mapping is one already.
+    Raises UserError for an agent with two values.
     """
     if isinstance(values, Mapping):
         return dict(values)
@@ -369,8 +369,8 @@ def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str)
 
 
 def parse_sets(pairs: Pairs) -> dict[str, object]:
-    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
-    `text`), or a mapping as it is.
+    """The constructor parameters in `KEY=VALUE` pairs, whose values are YAML (`2`, `true`,
+    `[a, b]`, `text`); a mapping is returned as it is. Raises UserError.
     """
     if isinstance(pairs, Mapping):
         return dict(pairs)
@@ -393,8 +393,8 @@ def parse_sets(pairs: Pairs) -> dict[str, object]:
 
 
 def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
-    """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises
-    UserError.
+    """`[AGENT.]KEY=VALUE` options as agent → settings; a value is read as JSON, else as a word.
+    Raises UserError.
     """
     seated: dict[str, dict[str, Any]] = {}
     if isinstance(values, Mapping):
@@ -421,9 +421,8 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
 
 
 def parse_prices(values: Pairs) -> dict[str, Prices]:
-    """`MODEL=IN,OUT[,CACHED]` in USD per million tokens, as USD per token, by model.
-
-    Without a price of their own, prompt tokens from the provider's cache cost what others do.
+    """`MODEL=IN,OUT[,CACHED]` options, in USD per million tokens, as model → prices per token.
+    Without a third price, cached prompt tokens cost as much as others. Raises UserError.
     """
     prices: dict[str, Prices] = {}
     if isinstance(values, Mapping):
@@ -444,14 +443,14 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
 
 
 def _written(amounts: object) -> object:
-    """Prices as the command line has them."""
+    """Prices as they are written on the command line."""
     if isinstance(amounts, list | tuple):
         return ",".join(map(str, amounts))
     return amounts
 
 
 def _kept(language_model: Any) -> dict[str, object]:
-    """The settings and the profile that an LM keeps when it gets another address."""
+    """The settings and the profile of an LM that is made again at another address."""
     kept = settings_of(language_model)
     if profile_of(language_model) is not None:
         kept["profile"] = language_model.profile
@@ -459,20 +458,23 @@ def _kept(language_model: Any) -> dict[str, object]:
 
 
 def _called(seat: str) -> tuple[str, ...]:
-    """The names that mean a seat: its own, and for NAME.INDEX.STEP also NAME.INDEX and NAME."""
+    """The names that mean an agent, its own first: for NAME.INDEX.STEP also NAME.INDEX and NAME."""
     parts = seat.split(".")
     return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
 def _find(values: Mapping[str, T], seat: str) -> T | None:
+    """The value for an agent, by the most specific name that means it; None without one."""
     return next((values[name] for name in _called(seat) if name in values), None)
 
 
 def _models(program: Program) -> list[str]:
+    """The names of the agents' own LMs."""
     return [
         seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None
     ]
 
 
 def _has_address(name: object) -> bool:
+    """Whether a name is that of an LM that is reached at an address."""
     return isinstance(name, str) and not name.startswith(("local/", _REPLAY))

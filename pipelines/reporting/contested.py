@@ -24,7 +24,9 @@ RESULT, RUNS = "result", "runs"
 
 
 class Step(TypedDict):
-    """A program's difference to the reference after a number of questions, with its interval."""
+    """A point in the race of a program: its difference to the reference after a number of
+    questions, with its interval.
+    """
 
     questions: int
     name: str

@@ -1,4 +1,4 @@
-"""Dialogues as a report shows them, with their turning points; long texts are cut."""
+"""The dialogues of a report, with their turning points; long texts are cut."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_STEPS = 6
 
 
 def cut_text(value: object, longest: int = LONGEST_TEXT) -> str:
-    """A text as a report shows it: so much of it, and how many characters more there are."""
+    """Return the beginning of a long text, and the number of characters that are left out."""
     if value is None:
         return ""
     text = clean(str(value)).strip()
@@ -33,8 +33,8 @@ def cut_text(value: object, longest: int = LONGEST_TEXT) -> str:
 
 @dataclass(frozen=True)
 class ShownTurn:
-    """A turn: who, when, which answer (with its state: right, wrong, unreadable, none) and the
-    argument.
+    """A turn in a report: who, when, the answer with its state (right, wrong, unreadable, none),
+    and the argument.
 
     `turned` says what became of the agent's own answer, where it left it: `to right`, `to wrong` or
     `to another wrong answer`; `note` says so in a sentence, with who held the new answer.
@@ -67,13 +67,13 @@ class ShownDialogue:
 
 
 def question_name(row: ResultRow) -> str:
-    """A question's id, with its row in the data if nobody gave it one."""
+    """Return a question's id, with its row in the data if the id was made from its content."""
     place = (row.meta or {}).get("row")
     return str(row.id) if place is None else f"{row.id} (row {place})"
 
 
 def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
-    """A row as a report shows it; texts of turns are cut after `longest` characters."""
+    """Return a row as a report shows it; texts of turns are cut after `longest` characters."""
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row, reading)}
     choices = row.choices or {}
@@ -164,7 +164,7 @@ def _moved(move: Move, choices: Mapping[str, str], *, handed: bool) -> str:
 
 
 def answer_text(answer: object, choices: Mapping[str, str]) -> str:
-    """An answer with the text of the option that it names."""
+    """Return an answer with the text of the option that it names."""
     if not isinstance(answer, str):
         return "unreadable"
     text = choices.get(answer)

@@ -81,7 +81,7 @@ def _answers(group: RunGroup, file: Path) -> Path:
 
 
 def _harmless(cell: object) -> object:
-    """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    """Return a cell that no spreadsheet reads as a formula, and no terminal as a command."""
     if not isinstance(cell, str):
         return cell
     text = clean(cell)

@@ -1,6 +1,4 @@
-"""The result folders below a folder, a card each: what ran, how it scored, what it cost, and how
-far it is.
-"""
+"""The cards of the result folders below a folder: what ran, its score, cost and progress."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ _TRACKED = re.compile("[0-9a-f]{32}")
 
 
 def list_cards(folders: Iterable[str | Path]) -> list[Card]:
-    """The card of every result in these folders and in folders within, the newest first. What
-    belongs to a result (the runs of a contest, the candidates of a compilation) is on its card.
+    """Return the card of every result in these folders and below, the newest first.
 
     Raises UserError for what is not a folder.
     """
@@ -37,7 +34,9 @@ def list_cards(folders: Iterable[str | Path]) -> list[Card]:
 
 
 def card_of(folder: Path, kind: Kind) -> Card:
-    """The card of a folder, with the time of its last change, and whether work on it goes on."""
+    """Return the card of a folder, with the time of its last change, and whether it is still being
+    worked on.
+    """
     card = kind.card(folder)
     files = [folder / name for name in (kind.file, RESULTS, SUMMARY)]
     changed = max(path.lstat().st_mtime for path in files if os.path.lexists(path))

@@ -1,4 +1,4 @@
-"""The page of a report: what it shows of each run and comparison, put into the HTML template."""
+"""The page of a report: fills the HTML template with the runs and their comparison."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ class RunGroup:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run as the page shows it: its place's anchor, its plots, and the dialogues worth
-    reading.
-    """
+    """A run on the page: the anchor of its section, its plots, and the dialogues worth reading."""
 
     name: str
     anchor: str
@@ -171,7 +169,7 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
 
 
 def _facts(group: RunGroup, questions: int) -> str:
-    """How many questions of which data were answered by which LMs, in a line."""
+    """Return a line with the number of questions, the data and the LMs."""
     first, facts = group.runs[0].summary.run, [counted(questions, "question")]
     if first.settings.data:
         facts[0] += f" of {experiment_name(first)}"
@@ -224,8 +222,8 @@ def _plots(run: Evaluation) -> list[Picture]:
 def _settings(
     runs: Sequence[ShownRun],
 ) -> list[tuple[str, dict[str, list[tuple[str, list[str]]]]]]:
-    """Every setting with its value in each run, by seat (or by what else it belongs to): those that
-    differ, then those that do not.
+    """Return every setting with its value in each run, by agent or other group: first those that
+    differ, then the others.
     """
     settings = [settings_of_run(scrubbed(run.evaluation.summary.run)) for run in runs]
     differing: dict[str, list[tuple[str, list[str]]]] = {}
@@ -240,7 +238,7 @@ def _settings(
 
 
 def _rounded(text: str) -> str:
-    """A number with a fraction in four figures; any other text as it is."""
+    """Return a number with a fraction in four figures; any other text as it is."""
     try:
         if "." in text:
             return f"{float(text):.4g}"
@@ -287,7 +285,7 @@ def _money(cost: float | None) -> str:
 
 
 def _hashed(text: str) -> Markup:
-    """As a content-security policy names a script or style that may stand in the page."""
+    """Return the hash by which a content-security policy allows a script or style."""
     return Markup(f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
 
 

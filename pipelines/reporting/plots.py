@@ -29,7 +29,9 @@ class Picture(NamedTuple):
 
 
 def price_picture(comparison: Comparison) -> list[Picture]:
-    """Score against price of the runs that can be judged, with the verdict's front."""
+    """Return the plot of score against price, of the runs with a verdict, with the front of the
+    verdict.
+    """
     verdict, take = comparison.verdict, comparison.recommendation
     front = take.front if take else ()
     # Failures would pass for cheap answers, and scores of different metrics share no axis.
@@ -52,7 +54,7 @@ def price_picture(comparison: Comparison) -> list[Picture]:
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:
-    """The plot of the run's protocol, where it has one and something to show; the trust map of a
+    """Return the plots of the run's protocol, if it has any to show, such as the trust map of a
     network.
     """
     kind = str(run["program"].get("program"))
@@ -65,7 +67,7 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
 
 
 def pictures_of(folder: Path) -> list[Picture]:
-    """The pictures of a result folder, as its card names them; none where it holds no result."""
+    """Return the pictures of a result folder, as its card names them; none for another folder."""
     kind = result_kind(folder)
     pictures = {} if kind is None else kind.card(folder).pictures
     found = []
@@ -79,12 +81,12 @@ def pictures_of(folder: Path) -> list[Picture]:
 
 
 def controls_plots(folder: Path) -> list[Picture]:
-    """The pictures of what commands about a run put into its folder, such as its controls."""
+    """Return the pictures that commands about a run put into its folder, such as its controls."""
     return [picture for name in WITHIN for picture in pictures_of(folder / name)]
 
 
 def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
-    """The course of a contest, where its folder has it."""
+    """Return the plot of a contest's course, if its folder has one."""
     reference = result.asked[0].name
     draw = partial(course_plot, result.course, reference=reference, rate=rate)
     caption = (
@@ -95,7 +97,7 @@ def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
 
 
 def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
-    """The plot that a function draws into a file; empty where there is nothing to show."""
+    """Return the plot that a function draws into a file; empty if there is nothing to show."""
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
         path = Path(scratch) / "plot.svg"
@@ -105,7 +107,7 @@ def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:
-    """The pictures of a network's training, where the network is still where the run found it."""
+    """Return the plots of a network's training, if the network is still in its place."""
     folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
     place = Path(folder).expanduser()
     # Another network may have been trained there since.

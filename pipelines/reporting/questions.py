@@ -69,7 +69,9 @@ class QuestionTable:
 
 
 def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
-    """Every question that any of the runs has a row of, in the order of the first that has one."""
+    """Return the table of every question that any of the runs has a row of, in the order of the
+    first run that has one.
+    """
     rows = [run.rows for run in runs]
     # The page is one file, with all dialogues in it: it has to stay small enough to be opened.
     size = sum(row.path.stat().st_size for row in rows)
@@ -86,7 +88,7 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
 
 
 def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
-    """The rows of each run for each question: one for each repeat."""
+    """Return, for each question, the rows of each run: one for each repeat."""
     # Numbers of rows only: all rows of all runs would not fit into memory.
     places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
     for rows, own in zip(runs, places, strict=True):
@@ -117,7 +119,9 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
 
 
 def _answer(rows: Sequence[ResultRow]) -> list[Any]:
-    """What became of a question; where its repeats differ in that, the mean of their scores."""
+    """Return state, answer and score of a question's rows; if its repeats differ in state, with
+    their mean score.
+    """
     states = {row_state(row) for row in rows}
     state, score = states.pop(), rows[0].score
     if states:
@@ -132,7 +136,7 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
 
 
 def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
-    """The dialogue of a question; of its repeats, that of the first."""
+    """Return the dialogue of a question, of its first repeat."""
     row = rows[0]
     one = shown(row, longest)
     bill = used(row.usage)
@@ -187,7 +191,7 @@ def json_in_page(value: object) -> Markup:
 
 
 def _safe(text: str) -> Markup:
-    """JSON that can neither end the element that it stands in nor open another."""
+    """Return JSON that can neither end the element around it nor open another."""
     return Markup(text.replace("<", "\\u003c"))
 
 

@@ -132,7 +132,7 @@ def report(
 
 
 def _contest(run: Evaluation | str | Path) -> RunGroup | None:
-    """The runs of the contest in a folder; None for anything else."""
+    """Return the runs of the contest in a folder; None for another folder."""
     if not isinstance(run, str | Path):
         return None
     result = contest_in(Path(run).expanduser(), ContestResult)
@@ -145,7 +145,7 @@ def _contest(run: Evaluation | str | Path) -> RunGroup | None:
 def _opened(
     sources: Sequence[Evaluation | str | Path],
 ) -> tuple[list[Evaluation], list[str]]:
-    """The runs with at least one row, and a note on each of the others."""
+    """Return the runs with at least one row, and a note on each of the others."""
     evaluations: list[Evaluation] = []
     empty: list[Path] = []
     for run in runs_in(sources):
@@ -195,7 +195,7 @@ def _grouped(
 
 
 def _headline(groups: Sequence[RunGroup]) -> str:
-    """The conclusion of each contest and comparison, or the score of a run alone."""
+    """Return the conclusion of each contest and comparison, or the score of a run alone."""
     first = groups[0]
     if concluded := " ".join(filter(None, [group.headline for group in groups])):
         return concluded

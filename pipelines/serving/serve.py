@@ -46,8 +46,8 @@ _LOG = logging.getLogger("folkmoot")
 
 @dataclass
 class Service:
-    """A program with its LMs in their seats, and the limits of a question: `question_budget`, and
-    `within` in seconds.
+    """A program with its agents' LMs, and the limits of a question: `question_budget`, and `within`
+    in seconds.
     """
 
     program: Program
@@ -58,7 +58,7 @@ class Service:
 
     @property
     def engines(self) -> list[Any]:
-        """The engine names under which its LMs are billed."""
+        """The engine names under which the calls of its LMs are recorded."""
         return seat_engines(self.program, self.lm)
 
     def app(self) -> web.Application:
@@ -104,7 +104,7 @@ class Service:
             return _problem(problem.status, f"{problem.reason}: POST a question to /answer")
 
     async def _reply(self, request: web.Request) -> web.Response:
-        """The reply to a request: the answer, or one sentence that says what is wrong."""
+        """Return the reply to a request: the answer, or one sentence about what is wrong."""
         # A page of another site can send text to this machine unasked, but not JSON.
         if request.content_type != "application/json":
             return _problem(415, "send the question as JSON, with Content-Type: application/json")
@@ -155,7 +155,7 @@ def question_in(body: object) -> Question:
     # A program of the user's own may take any field, but not one that is misspelt.
     for name in body.keys() - INPUTS:
         if meant := did_you_mean(name, INPUTS):
-            raise UserError(f"a question has no {name!r}{meant}")
+            raise UserError(f"a question has no {name!r}{meant}: correct or drop it")
     question = from_row({**body, "id": str(body.get("id") or NAMELESS)}, "")
     check_contexts([question])
     return question

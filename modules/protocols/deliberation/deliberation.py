@@ -1,5 +1,5 @@
-"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break decides
-the rest.
+"""Sequential deliberation: agents answer in turn and read each other, in several rounds; without
+consensus, a tie-break decides.
 """
 
 from __future__ import annotations
@@ -149,18 +149,18 @@ class Deliberation(
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
         self.take(cast, own)
-        # A judge of the user's own whom no tie-break would ask.
+        # A user's own judge that this tie-break does not ask.
         self.idle_role = "judge" if "judge" in own and self.judge is None else ""
         if named_here:
             self.refuse_idle_role()
 
     def voted(self, rounds: int) -> Deliberation:
-        """A copy of so many rounds at most, in which a vote decides."""
+        """A copy with at most so many rounds, and a vote as its tie-break."""
         other: Deliberation = self.deepcopy()
         other.max_rounds, other.rule = rounds, chosen("majority", self.names, self.seed)
         other.tie_break, other.ties = other.rule.name, other.rule.ties
         other.judge = other.picker = None
-        # A role of the user's own for the judge has no seat any more.
+        # A user's own role of the judge belongs to no agent any more.
         other.own_roles = without(self.own_roles, ["judge"])
         return other
 
@@ -171,7 +171,6 @@ class Deliberation(
             transcript = await self._blind_round(task)
             rounds = 1
         said = list(transcript)
-        # Before a first round in turn nobody has spoken, and nothing is agreed.
         while rounds < self.max_rounds and not agreed(said, task.kind):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)
@@ -190,7 +189,7 @@ class Deliberation(
             if choice is not None:
                 transcript.append(choice)
                 judged = choice.answer
-        # By the question's id, so that a run that is resumed draws the same.
+        # Drawn by the question's id, so that a resumed run draws the same.
         decide_tie = self.ties.decider(ASKER.get().question, self.names)
         answer, decided_by = self.rule.decide(transcript, task.kind, decide_tie, judged)
         return prediction_of(task, answer, decided_by, transcript, rounds=rounds)
@@ -198,8 +197,8 @@ class Deliberation(
     async def _round(
         self, task: Task, transcript: list[Turn], number: int, hear: Hear
     ) -> list[Turn]:
-        """What each agent says in turn, which is added to the transcript at once: the next agent
-        hears it.
+        """The turns of one round. Each is added to the transcript at once, where the next agent
+        reads it; `hear` chooses what an agent is shown.
         """
         for place, agent in enumerate(self.agents):
             heard = hear(agent.name, transcript)
@@ -207,12 +206,12 @@ class Deliberation(
         return transcript[-len(self.agents) :]
 
     async def _blind_round(self, task: Task) -> list[Turn]:
-        """The first answers of agents who hear nobody, asked for at the same time."""
+        """The turns of a first round in which no agent reads another, all asked concurrently."""
         turns = await together(self._speak(place, task, 1, ()) for place in range(len(self.agents)))
         return [replace(turn, details=turn.details.but(blind=True)) for turn in turns]
 
     async def _speak(self, place: int, task: Task, round: int, discussion: Sequence[Turn]) -> Turn:
-        # Agents of one role would say the same if each did not draw a sample of its own.
+        # With a sample number, or agents of the same role would all get the same reply.
         return await self.agents[place].ask(
             task, round=round, discussion=discussion, rollout=self.seated[place].sample
         )
@@ -235,7 +234,7 @@ class Deliberation(
         return deliberation_report(rows)
 
     def check_saved(self) -> None:
-        """Raise UserError for a tie-break that nobody could find by its name."""
+        """Raise UserError for a tie-break that could not be found again by its name."""
         if tie_break_named(self.tie_break)[1] is None:
             raise UserError(
                 f"the tie-break {self.tie_break} is a function that cannot be imported, and code "
@@ -245,7 +244,7 @@ class Deliberation(
 
     def exchange(self) -> Exchange:
         again = self.max_rounds - 1
-        # A blind opening, and that of an agent alone, is what agents say who hear nobody.
+        # In these cases, the recorded first answers were given without reading others already.
         alone = self.opening == "blind" or len(self.agents) == 1
         first = None if alone else self._blind_round
         turns = turns_of(self.agents, min(1, again), again)
@@ -253,7 +252,8 @@ class Deliberation(
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
         transcript = list(recorded[: len(self.agents)])
-        # As many rounds as were recorded: ending at a consensus would count as a vote.
+        # As many rounds as were recorded, without ending at a consensus, so that only what agents
+        # hear differs.
         last = max(turn.round for turn in recorded if turn.agent in self.names)
         for number in range(2, last + 1):
             await self._round(task, transcript, number, hear)
@@ -261,6 +261,7 @@ class Deliberation(
 
 
 def _each_once(roles: Sequence[str]) -> list[str]:
+    """The roles as a list. Raises UserError for one that is repeated."""
     names = [roles] if isinstance(roles, str) else list(roles)
     for name in names:
         if names.count(name) > 1:

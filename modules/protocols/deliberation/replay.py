@@ -36,9 +36,9 @@ def replay(
         result: a prediction of `Deliberation`, or a row of `results.jsonl`.
         max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue
             ended by consensus.
-        tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
+        tie_break: one that asks no LM; None keeps the recorded judge, which needs the full length.
         opening: the recorded one, or None.
-        seed: of a tie that is drawn, which takes a row.
+        seed: draws a tie, together with the question's id, which only a row has.
 
     Raises UserError for more rounds than were recorded, another opening, and a judge that was never
     asked at this point.
@@ -58,7 +58,7 @@ def replay(
             "this result holds no dialogue: replay needs a recorded run of Deliberation"
         )
     limit = checked_whole("max_rounds", max_rounds) if max_rounds is not None else recorded
-    # A dialogue that agreed within the limit ends there, whatever would have come after.
+    # If all agreed in a round within the limit, the dialogue ends there.
     for number in range(1, min(limit, recorded) + 1):
         latest = [turn.answer for turn in spoken if turn.round == number]
         if all_agree(latest, kind):
@@ -77,14 +77,14 @@ def replay(
     verdicts = [turn for turn in verdicts if turn.agent == rule.name]
     judged, heard = None, kept
     if rule.asks_lm:
-        # The recorded verdict is about the whole dialogue, and no other can be had without asking.
+        # The recorded verdict is about the whole dialogue; another one would need a call.
         if limit < recorded or (not verdicts and tie_break == rule.name):
             raise UserError(
                 f"no {rule.name} was asked after round {limit}: choose majority or "
                 "strongest:ROLE, or run it"
             )
         if not verdicts:
-            # No LM decided then either: what was recorded stands.
+            # No LM was asked when it was recorded either, so the recorded outcome stays.
             return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
         judged, heard = verdicts[-1].answer, [*kept, verdicts[-1]]
     elif rule.ties.rule == "random" and not question:
@@ -98,6 +98,7 @@ def replay(
 def _outcome(
     kind: Kind, answer: str | None, decided_by: str, kept: Sequence[Turn], rounds: int, **more: int
 ) -> dspy.Prediction:
+    """The prediction of a replay, with the usage of the turns that are kept."""
     task = Task("(replayed)", None, None, kind)
     prediction = prediction_of(task, answer, decided_by, kept, rounds=rounds, **more)
     prediction["usage"] = total(turn.usage for turn in kept).to_dict()
@@ -105,14 +106,13 @@ def _outcome(
 
 
 def _recorded(parameters: Mapping[str, object], largest: Mapping[str, object]) -> dict[str, object]:
-    """The run that tells of all shorter dialogues: the most rounds, and nobody asked to decide."""
+    """The parameters of the run to record: the most rounds, and a tie-break without a call."""
     return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
 
 
 def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:
-    """The outcomes under other rounds or another tie-break; None for a judge, who has to be asked.
-
-    Raises UserError when the rows are of fewer rounds.
+    """The outcomes with other rounds or another tie-break; None for a judge, who needs a call.
+    Raises UserError if fewer rounds were recorded.
     """
     wanted = {"tie_break": "judge", "max_rounds": MAX_ROUNDS, **parameters}
     if wanted["tie_break"] in DECIDERS:

@@ -18,16 +18,16 @@ Turns = Sequence[SpokenTurn]
 """The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
 
 Rule = Callable[["Chosen", Turns, Kind, DecideTie], str | None]
-"""(the tie-break, the turns, the kind of question, what decides a tied vote) → answer, or None."""
+"""(the tie-break, the turns, the kind of question, what decides a tied vote) → answer or None."""
 
 
 @dataclass(frozen=True)
 class TieBreak:
-    """The rule that decides a dialogue without consensus; without one, an LM is asked: the judge,
-    or one that `picks` among the last answers.
+    """A way to decide a dialogue without consensus: by a `rule`, or, if that is None, by an LM (the
+    judge, or one that `picks` among the last answers).
 
-    `names_agent`: it is written with the name of an agent, `NAME:ROLE`. `votes`: it may be written
-    with a rule for ties, `NAME:RULE`.
+    `names_agent`: it is written with the name of an agent, as `NAME:ROLE`. `votes`: it may be
+    written with a rule for tied votes, as `NAME:RULE`.
     """
 
     rule: Rule | None = None
@@ -37,7 +37,9 @@ class TieBreak:
 
 
 class Chosen(NamedTuple):
-    """A tie-break as a dialogue between these agents uses it; `name` is how it is written."""
+    """A tie-break for a dialogue between these agents. `name` is how it is written, with the agent
+    `named` or the rule for `ties` in it.
+    """
 
     name: str
     tie_break: TieBreak
@@ -56,11 +58,10 @@ class Chosen(NamedTuple):
         decide_tie: DecideTie,
         judged: str | None = None,
     ) -> tuple[str | None, str]:
-        """The answer and `decided_by`; `judged` is the answer of an LM that was asked to decide.
-
-        Where the rule has no valid answer, the majority of the last answers decides.
+        """The answer and `decided_by`; `judged` is the answer of an LM that was asked to decide. If
+        there is no valid answer, the majority of the agents' last answers decides.
         """
-        # What a judge or a picker has said is no answer among those of the agents.
+        # Without the turns of a judge or a picker.
         turns = [turn.spoken() for turn in transcript if turn.agent in self.agents]
         rule = self.tie_break.rule
         answer = judged if rule is None else rule(self, turns, kind, decide_tie)
@@ -86,14 +87,14 @@ def _strongest(
 
 
 def _own(name: str, function: object) -> TieBreak:
-    """The tie-break that a user's function is. Raises UserError for what is not a function."""
+    """The tie-break by a user's own function. Raises UserError for anything else."""
     if isinstance(function, TieBreak):
         return function
     if not callable(function):
         raise UserError(f"{name} is not a tie-break: name a function of the list of turns")
 
     def rule(chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie) -> str | None:
-        # Copies: the user's function may change what it gets.
+        # Copies, since the user's function may change them.
         answer: str | None = function(list(map(dict, turns)))
         if answer is not None and answer not in [turn.answer for turn in turns]:
             raise UserError(
@@ -112,8 +113,7 @@ BUILT_IN: Mapping[str, TieBreak] = {
     "pick": TieBreak(picks=True),
 }
 TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: BUILT_IN)
-"""Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one.
-"""
+"""Every tie-break by name; to add one, add it to `BUILT_IN`, or as an entry point."""
 
 
 def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
@@ -122,7 +122,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
     Raises UserError for a name that no tie-break has, an agent that does not take part, and a seed
     that is no whole number.
     """
-    # The seed is checked even where no tie is drawn, so that a wrong one is always refused.
+    # Made even if no tie is drawn, since it checks the seed.
     ties = Ties.of("first", agents, seed)
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)
@@ -150,8 +150,10 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
 
 
 def tie_break_named(tie_break: str) -> tuple[str, TieBreak | None, str]:
-    """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
-    # The whole first: `module:function` is a name with a colon of its own.
+    """The name in a written tie-break, the tie-break of that name (None if there is none), and what
+    follows the name.
+    """
+    # The whole text first, since the name `module:function` has a colon itself.
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
         return tie_break, whole, ""
     name, *rest = re.split("[:=]", tie_break, maxsplit=1)
@@ -159,7 +161,7 @@ def tie_break_named(tie_break: str) -> tuple[str, TieBreak | None, str]:
 
 
 def _written() -> list[str]:
-    """All tie-breaks as they are written."""
+    """The forms in which tie-breaks are written."""
     forms = []
     for name in TIE_BREAKS.names():
         found = TIE_BREAKS.find(name)

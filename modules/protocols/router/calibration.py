@@ -1,4 +1,4 @@
-"""Calibrates a router: finds the vote share from which on its programs' answers are accepted."""
+"""Calibrates a router: finds the vote share that an answer of its programs needs to be accepted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rule = str | Mapping[str, Any]
 
 TIE = 1e-3
-"""The most that accuracy adds to a vote share: less than the share of a vote among a thousand."""
+"""The most that a member's accuracy adds to its vote: it may break ties, and nothing else."""
 
 
 class _Strict(BaseModel):
@@ -42,7 +42,7 @@ class _Strict(BaseModel):
 
 
 class AskedPart(_Strict):
-    """A program by its hash, and the LM of each of its seats with what it is sent."""
+    """A program by its hash, and the name and settings of each agent's LM."""
 
     program: str
     lms: dict[str, str]
@@ -51,11 +51,11 @@ class AskedPart(_Strict):
 class Stage(_Strict):
     """The calibration of one part of a router.
 
-    An answer is accepted from the score `threshold` on; None: never. Of the `questions` that
-    reached the part, `kept` answers were accepted, `errors` of them wrong; `bound` is the upper
-    limit of their error. The first test needs `needs` accepted answers without an error. `never` is
-    how often a calibration like this one finds no threshold. `weights` are the members' accuracy on
-    other questions.
+    An answer with a score of at least `threshold` is accepted; None accepts none. Of the
+    `questions` that reached the part, `kept` answers were accepted, `errors` of them wrong; `bound`
+    is the upper limit of their error. The first test needs `needs` accepted answers without an
+    error. `never` is the share of calibrations like this one that find no threshold. `weights` are
+    the members' accuracy on other questions.
     """
 
     asked: AskedPart
@@ -98,7 +98,7 @@ class RouterCalibration(_Strict):
 
     @property
     def error(self) -> float | None:
-        """The share of wrong answers among those that stand, or None."""
+        """The share of wrong answers among the accepted ones, or None."""
         if not self._kept:
             return None
         return sum(stage.errors for stage in self.stages.values()) / self._kept
@@ -109,7 +109,7 @@ class RouterCalibration(_Strict):
 
     @property
     def bound(self) -> float | None:
-        """The upper limit of that share, or None."""
+        """The upper limit of `error`, or None."""
         return max((stage.bound for stage in self.stages.values() if stage.kept), default=None)
 
     @property
@@ -121,11 +121,11 @@ class RouterCalibration(_Strict):
         }
 
     def watched(self) -> list[float]:
-        """The scores of the part that is asked first, one for each question."""
+        """Return the scores of the part that is asked first, one for each question."""
         return [score for score, times in self.scores for _ in range(times)]
 
     def lines(self) -> list[str]:
-        """The calibration in words."""
+        """Return the calibration as sentences for its user."""
         promise = f"error at most {self.max_error:.4g} with {self.confidence:.4g} confidence"
         words = [f"answers {self.share:.1%} of {self.questions:,} questions; {promise}"]
         if self.error is not None and self.bound is not None:
@@ -150,7 +150,7 @@ class RouterCalibration(_Strict):
 
 @dataclass(frozen=True)
 class PartAnswer:
-    """A program's answer to a question, and its bill."""
+    """A program's answer to a question, and its usage."""
 
     answer: str | None
     right: bool
@@ -159,7 +159,7 @@ class PartAnswer:
 
 
 def calibration_of(name: str, value: object) -> RouterCalibration | None:
-    """A calibration from its JSON. Raises UserError for what is not one."""
+    """Return a calibration from its JSON. Raises UserError for another value."""
     if value is None or isinstance(value, RouterCalibration):
         return value
     try:
@@ -171,7 +171,7 @@ def calibration_of(name: str, value: object) -> RouterCalibration | None:
 
 
 def asked_of(program: Program, lm: dspy.BaseLM | None) -> AskedPart:
-    """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
+    """Return the identity of a program and its agents' LMs; `lm` is that of agents without one."""
     known = {}
     for name, seat in program.seats().items():
         asked = seat.predict.lm or lm
@@ -181,7 +181,7 @@ def asked_of(program: Program, lm: dspy.BaseLM | None) -> AskedPart:
 
 
 def _sent(lm: dspy.BaseLM) -> str:
-    # Seeds change with repeats and say nothing of how good an answer is.
+    # The seed changes with repeats, and does not make answers better or worse.
     settings = without(settings_of(lm), ("seed",))
     return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
 
@@ -192,11 +192,11 @@ def sureness(
     kind: Kind,
     weights: Mapping[str, float],
 ) -> float:
-    """The vote share of an answer, 0 to 1, with the accuracy of those who gave it to break ties;
-    -1 for no answer.
+    """Return the vote share of an answer, 0 to 1, to which the accuracy of the members that gave it
+    is added to break ties; -1 for no answer.
 
-    Every sample and every member has a vote: what it answered in its last round. A vote counts as
-    much as the LM's own probability of it, where the LM gave one, else as 1.
+    Every sample and every member votes with its answer in its last round. A vote counts as much as
+    the LM's own probability of it, or 1 if the LM gave none.
     """
     if answer is None:
         return -1.0
@@ -204,7 +204,7 @@ def sureness(
     last: dict[str, int] = {}
     for turn in turns:
         last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
-    # Of an agent that spoke several times, the last round has its vote.
+    # The answers of earlier rounds are no votes.
     votes = [turn for turn in turns if turn.round == last[turn.agent]]
     if not votes:
         return 1.0
@@ -227,10 +227,10 @@ def calibrated(
     recorded: Mapping[str, Iterable[ResultRow]],
     concurrency: int,
 ) -> RouterCalibration:
-    """Ask the parts in turn, each the questions that those before it leave, and find their
-    thresholds.
+    """Return the calibration of the parts: each is asked the questions whose answers the parts
+    before it do not give, and its threshold is tested on them.
     """
-    # Each of the parts' tests may fail: they share the probability of that (Bonferroni).
+    # The parts' tests share the probability of an error (Bonferroni).
     confidence_each = 1 - (1 - confidence) / len(parts)
     _check(questions, max_error, confidence, confidence_each, parts, recorded)
     lm = dspy.settings.lm if lm is None else lm
@@ -243,23 +243,23 @@ def calibrated(
     stages: dict[Literal["cheap", "team"], Stage] = {}
     left, bill = list(questions), Usage()
     watched: list[float] = []
-    for place, (name, part) in enumerate(parts.items()):
+    for index, (name, part) in enumerate(parts.items()):
         with dspy.context(lm=lm):
             answers = _answers(name, part, left, recorded.get(name), concurrency)
-        own = weights if place == 0 else {}
-        is_last = place == len(parts) - 1
+        own = weights if index == 0 else {}
+        is_last = index == len(parts) - 1
         sure: list[float] = []
         for question, given in zip(left, answers, strict=True):
             bill.add(given.usage)
             said = (given.answer, given.transcript)
-            # An answer that the router's own rule sends on cannot stand, however sure it is.
+            # The rule sends the question on: this answer cannot stand, however sure it is.
             if not is_last and routes(Task.of(**question.inputs()), *said):
                 sure.append(-1.0)
             else:
                 sure.append(sureness(*said, question.kind, own))
         scores = np.array(sure)
         right = np.array([given.right for given in answers], dtype=bool)
-        # Drift shows in the questions that reach the first part: all of them.
+        # The first part: only that is asked all questions, as drift must be measured on.
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
@@ -307,7 +307,9 @@ def _check(
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
     for question in questions:
         if question.answer is None:
-            raise UserError(f"the question {question.id} has no gold answer to calibrate on")
+            raise UserError(
+                f"the question {question.id} has no gold answer: calibrate on labelled questions"
+            )
     if len({question.id for question in questions}) < len(questions):
         raise UserError("two of the questions to calibrate on have the same id: give each once")
     if (needs := fewest_kept(max_error, confidence_each)) > len(questions):
@@ -322,7 +324,7 @@ def _check(
     texts = {question.question for question in questions}
     for part in parts.values():
         for predictor in part.predictors():
-            # An LM that is shown the answer is right more often than it will be on other questions.
+            # An LM that is shown the answer is right more often than on other questions.
             if any(demo.get("question") in texts for demo in predictor.demos):
                 raise UserError(
                     "the router's programs are shown some of these questions as examples: "
@@ -331,7 +333,7 @@ def _check(
 
 
 def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
-    """The accuracy of each member on other questions, 0 to 1."""
+    """Return the accuracy of each member, 0 to 1. Raises UserError for rows on these questions."""
     ids = {question.id for question in questions}
     texts = {question.question for question in questions}
     marks: defaultdict[str, list[bool]] = defaultdict(list)
@@ -357,7 +359,7 @@ def _answers(
     rows: Iterable[ResultRow] | None,
     concurrency: int,
 ) -> list[PartAnswer]:
-    """The program's answers to the questions, recorded or asked for now, in their order."""
+    """Return the program's answers to the questions, from rows or by asking, in their order."""
     if rows is None:
         return run_sync(_ask, program, questions, concurrency)
     by_id = {}

@@ -39,13 +39,13 @@ SIGNS = (
 """The facts about a question before the team is asked; see `signs_of`."""
 
 DISPUTED: Mapping[str, object] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
-"""The rule of a router that nobody has taught: the team is asked where the cheap samples do not all
-agree.
-"""
+"""The default rule: the team is asked if the cheap program's samples do not all agree."""
 
 
 def _checked_rule(parameter: str, rule: object) -> Rule:
-    """The rule as JSON; None is `DISPUTED`. Raises UserError for one that cannot be followed."""
+    """Return the rule as JSON; None is `DISPUTED`. Raises UserError for one that cannot be
+    followed.
+    """
     if rule is None:
         rule = DISPUTED
     if rule in (ALWAYS, NEVER):
@@ -113,7 +113,7 @@ class Router(
         self._warned: set[str] = set()
 
     def turns(self) -> list[SeatTurns]:
-        # Whether a second part is asked depends on what the first one answers.
+        # The second part may not be asked: that depends on the first one's answer.
         first, *after = self._asked().values()
         turns = list(first.turns())
         for part in after:
@@ -124,7 +124,7 @@ class Router(
         return sum(part.most_turns() for part in self._asked().values())
 
     def _asked(self) -> dict[Literal["cheap", "team"], Program]:
-        """The parts that the rule may ask, in their order."""
+        """Return the parts that the rule may ask, in their order."""
         parts: dict[Literal["cheap", "team"], Program] = {}
         if self.rule != ALWAYS:
             parts["cheap"] = self.cheap
@@ -162,11 +162,11 @@ class Router(
                 router has learned from: neither demonstrations, nor vote weights, nor its rule.
             max_error: the promised share of wrong answers among those given, 0 to 1.
             confidence: the probability that a calibration keeps the promise.
-            lm: the LM of agents that have none; None takes DSPy's.
+            lm: the LM of agents without one; None takes DSPy's.
             weights_from: rows of the cheap program on other questions. Its members' accuracy there
                 breaks ties between equal vote shares.
             recorded: rows of `cheap` and `team` on these questions, such as `{"cheap":
-                fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
+                fm.evaluate(router.cheap, ...).rows}`, which are then not asked again.
             concurrency: questions under way at a time.
 
         The score of an answer is the share of the samples or members that gave it; if an LM gives
@@ -203,21 +203,23 @@ class Router(
         return self.calibration
 
     def _routes(self, task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> bool:
-        """Whether a rule that somebody gave or learned sends the question to the team."""
+        """Whether a given or learned rule sends the question to the team. The default rule does
+        not: agreement is a part of the score that the threshold decides on.
+        """
         if isinstance(self.rule, str) or self.rule == DISPUTED:
             return False
         return asks_team(self.rule, signs_of(task, answer, transcript))
 
     async def _surely(self, task: Task, calibration: RouterCalibration) -> dspy.Prediction:
-        """The first answer that its part's threshold lets stand, or none, for a person."""
+        """Return the first answer that reaches the threshold of its part, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
-        # Another rule would keep other questions than those that the promise is about.
+        # The promise is about the questions that the rule of the calibration keeps.
         same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
-        for place, (name, stage) in enumerate(calibration.stages.items()):
+        for index, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
-            # A threshold promises something only for questions like those of the calibration.
-            if place == 0 and watch.drifted:
+            # The promise is about questions like those of the calibration.
+            if index == 0 and watch.drifted:
                 continue
             if not same_rule or asked_of(part, dspy.settings.lm) != stage.asked:
                 self._warn(
@@ -230,8 +232,9 @@ class Router(
             answer, transcript = asked[name].answer, asked[name].transcript
             routed = name == CHEAP and self._routes(task, answer, transcript)
             sure = -1.0 if routed else sureness(answer, transcript, task.kind, stage.weights)
-            # The draw breaks ties of ranks; by the question, so that asking again sees the same.
-            if place == 0 and watch.see(sure, random.Random(task.key).random()):
+            # The draw breaks ties of ranks; it depends on the question, so that asking again draws
+            # the same.
+            if index == 0 and watch.see(sure, random.Random(task.key).random()):
                 others = "the team" if len(calibration.stages) > 1 else "a person"
                 self._warn(
                     "the questions are no longer like those of the router's calibration, so from "
@@ -242,14 +245,15 @@ class Router(
         return _settled(task, asked, PERSON)
 
     def _warn(self, sentence: str) -> None:
+        """Warn once."""
         if sentence not in self._warned:
             self._warned.add(sentence)
             warnings.warn(sentence, stacklevel=2)
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """The questions `routed` to the team, their number and `share_routed`, 0 to 1; `questions`
-        and `accuracy` of those (`team`) and of the others (`cheap`), and how many of all were left
-        to a `person`, if any. Failed questions are left out.
+        """Return the number of questions `routed` to the team and `share_routed`, 0 to 1;
+        `questions` and `accuracy` of those (`team`) and of the others (`cheap`); and the questions
+        left to a `person`, if any. Failed questions are left out.
         """
         counts = {CHEAP: [0, 0], TEAM: [0, 0]}
         left = 0
@@ -276,13 +280,14 @@ class Router(
 
 
 def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> dict[str, float]:
-    """The facts without gold answer and team: the question's form and how the cheap program
-    took it.
+    """Return the facts that are known before the team is asked: about the question, and about the
+    cheap program's answer.
 
-    `agreement`: the share, 0 to 1, of the answers given that are the program's own, 0 when it has
-    none; `unreadable`: 1 when it has none; `options`: their number; `question_words`,
-    `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
-    of words); `boolean`, `number` and `span`: 1 for a question of this kind.
+    `agreement`: the share, 0 to 1, of its samples' or members' answers that are the program's
+    answer, 0 without one; `unreadable`: 1 without an answer; `options`: their number;
+    `question_words`, `context_words` and `argument_words` (of the transcript, divided by the number
+    of answers): log(1 + number of words); `boolean`, `number` and `span`: 1 for a question of this
+    kind.
     """
     transcript = list(map(TurnFields.of, transcript))
     answers = [turn.answer for turn in answering(transcript)]
@@ -307,7 +312,7 @@ def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
     if isinstance(rule, str):
         return rule == ALWAYS
     weights: Mapping[str, float] = rule["weights"]
-    # The gain in accuracy, -1 to 1, that is expected of the team on questions like this one.
+    # The team's expected gain in accuracy, -1 to 1, on questions like this one.
     gain = math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
     return gain >= float(rule["threshold"])
 
@@ -315,13 +320,13 @@ def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
 def _settled(
     task: Task, asked: Mapping[str, dspy.Prediction], by: str | None = None
 ) -> dspy.Prediction:
-    """The answer of one part, or none for a person, and everything that both said; without a name,
-    the last readable answer of those asked.
+    """Return the prediction with the answer of the part `by`, or without one for a person, and the
+    turns of all parts; without `by`, with the last readable answer.
     """
     if by is None:
         readable = [name for name in asked if asked[name].answer is not None]
         by = (readable or list(asked))[-1]
-    # A person is none of the parts that were asked: then no answer stands.
+    # `PERSON` is no part: no answer stands.
     stands = asked.get(by, dspy.Prediction(answer=None, consensus_round=None))
     decided_by = PERSON if by == PERSON else "none"
     if stands.answer is not None:

@@ -1,5 +1,5 @@
-"""Supervised team: workers look things up on their own, a supervisor accepts an answer or sends one
-back.
+"""Supervised team: workers look things up on their own, a supervisor accepts an answer or sends a
+worker back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ADVICE = "name them in order, such as ['bold', 'cautious']"
 
 
 class SupervisorDecision(NamedTuple):
-    """A supervisor's decision: whether `worker`'s answer stands, or what it is to try instead."""
+    """A supervisor's decision: `worker`'s answer is accepted, or it is to try the suggestion."""
 
     accept: bool
     worker: str
@@ -81,13 +81,13 @@ class SupervisedTeam(
         environment: where workers without tools of their own look things up.
         own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
             `supervisor` take these parts.
-        max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
+        max_steps: the most steps of an attempt; the paper studies 5, 8, 10 and 15.
         max_retries: how often a worker is sent back; the paper's value is 3. With one worker and 0
             there is no supervisor.
         demonstration: the worked trace that is shown: `hotpotqa` or a file.
         styles: whether the supervisor reads how each worker works.
         limits: whether long thoughts, observations and traces are cut, unlike the paper's.
-        tie_break: where the supervisor could not be read twice and most workers share no answer:
+        tie_break: if the supervisor could not be read twice and most workers share no answer:
             `first`, `strongest:WORKER` or `random`.
         seed: settles draws, together with the question's id.
         lms: LMs by worker, or of `supervisor`.
@@ -161,7 +161,7 @@ class SupervisedTeam(
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await together(worker.attempt(task) for worker in self.workers)
         latest = {turn.agent: turn for turn in transcript}
-        # Only noted: the supervisor decides even where all agree.
+        # Only for the record: the supervisor decides even if all agree.
         consensus = 1 if agreed(transcript, task.kind) else None
         if self.last_word is None:
             (alone,) = transcript
@@ -172,10 +172,10 @@ class SupervisedTeam(
         decided_by = "none"
         for round in range(1, self.max_retries + 2):
             last = round > self.max_retries
-            # Nothing is left that it could accept, and a retry is no longer possible.
+            # There is no answer to accept, and no worker can be sent back any more.
             if last and all(turn.answer is None for turn in latest.values()):
                 break
-            # The last word can only accept: nobody is sent back any more.
+            # The last word can only accept.
             seat = self.last_word
             if self.supervisor is not None and not last:
                 seat = self.supervisor
@@ -197,21 +197,21 @@ class SupervisedTeam(
         )
 
     async def _retry(self, task: Task, old: Turn, suggestion: str) -> Turn:
-        """Another attempt of the worker whose last one this was."""
+        """Return the turn of another attempt, of the worker whose last attempt is `old`."""
         worker = self.workers[self.names.index(old.agent)]
         return await worker.attempt(task, number=old.round + 1, earlier=old, suggestion=suggestion)
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
     ) -> tuple[Turn, SupervisorDecision | None]:
-        """The supervisor's turn and decision; None when it could not be read twice."""
+        """Return the supervisor's turn and decision; no decision if it could not be read twice."""
         notes = [self._traced(turn.agent, turn.text, turn.answer) for turn in latest]
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             reply = await seat.fill(task, notes=notes)
             decision = read_decision(reply, answers)
             if decision is None:
-                # No optimizer may learn from a reply that could not be read.
+                # No optimizer should learn from a reply that could not be read.
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(reply, answers)
@@ -225,23 +225,22 @@ class SupervisedTeam(
         return turn(answer=None, step=RETRY, details=details), decision
 
     def _fall_back(self, latest: Mapping[str, Turn], task: Task) -> tuple[str | None, str]:
-        """The answer most workers share, else the first that there is, or which of the top ones
-        `tie_break` takes.
+        """Return the answer that most workers share, or else the one that `tie_break` takes; and
+        what decided.
         """
         answers = [turn.answer for turn in latest.values()]
         decide_tie = self.ties.decider(ASKER.get().question, self.names)
         vote = vote_among(answers, task.kind, decide_tie=decide_tie)
         if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
             return vote.answer, "fallback:majority"
-        if self.ties.rule == "first":  # of all answers, not of the most frequent ones alone
+        if self.ties.rule == "first":  # of all answers, not only of the most frequent ones
             readable = (answer for answer in answers if answer is not None)
             return next(readable, None), "fallback:first"
         return vote.answer, f"fallback:{self.ties.rule}"
 
     def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
-        """A trace for a supervisor. Of a worker that the user told what to do, no style is
-        known.
-        """
+        """Return a worker's trace as the supervisor reads it."""
+        # The user's own instructions replace a worker's style.
         role = self.workers[self.names.index(worker)].role
         is_styled = self.styles and role in words.STYLES and meant_for(worker, self.prompts) is None
         title = words.TRACE.format(worker=worker)
@@ -253,6 +252,7 @@ class SupervisedTeam(
         return note
 
     def _demonstrate(self, worked: Worked) -> None:
+        """Show a worked example to every agent. Raises UserError for one without a trace."""
         if not worked.trace:
             traced = [name for name, example in worked_examples().items() if example.trace]
             raise UserError(
@@ -285,9 +285,7 @@ class SupervisedTeam(
         return turns
 
     def most_turns(self) -> int:
-        """All workers try once and one more with each retry; the step limit adds the call for the
-        answer.
-        """
+        # Each attempt has a call for each step and one for the answer.
         attempts: int = len(self.workers) + self.max_retries
         deciding: int = 0 if self.last_word is None else self.max_retries + 1
         return attempts * (int(self.max_steps) + 1) + deciding
@@ -296,17 +294,17 @@ class SupervisedTeam(
         return team_report(rows)
 
     def exchange(self) -> Exchange:
-        """Workers read the supervisor's suggestions, which carry what it read of the others."""
+        # Workers do not read one another: the supervisor's suggestions pass on what it has read.
         steps: list[SeatTurns] = []
-        # Each retry goes to one of the workers, and nobody knows to which.
+        # Each retry goes to a worker that is not known beforehand: all get an equal share.
         share = self.max_retries / len(self.workers)
         for worker in self.workers:
             steps += [(worker.act, 0, share * self.max_steps), (worker.conclude, 0, share)]
         return Exchange(self.names, self._again, turns=steps, stances=False)
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
-        """Send back whom the recorded supervisor sent back, with what `hear` leaves of the
-        suggestion.
+        """Return the turns when workers are sent back as recorded, but with the suggestions that
+        `hear` makes of the recorded ones.
         """
         transcript = list(recorded[: len(self.workers)])
         for turn in recorded:
@@ -321,7 +319,7 @@ class SupervisedTeam(
 
 
 def _check_environment(environment: object, cast: Mapping[str, Role]) -> None:
-    """Raise UserError for what is no environment, and for none where a worker needs it."""
+    """Raise UserError for another object than an environment, or if a worker lacks one."""
     needed = any(HERE in role.tools or not role.tools for role in cast.values())
     if needed and environment is None:
         raise UserError(
@@ -338,9 +336,10 @@ def _check_environment(environment: object, cast: Mapping[str, Role]) -> None:
 def read_decision(
     reply: Mapping[str, object], answers: Mapping[str, str | None]
 ) -> SupervisorDecision | None:
-    """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
+    """Return a supervisor's decision from its reply; None if it does not say what to do, or which
+    worker it means.
 
-    `answers` has every worker's. Where there is no `decision` to take, the worker named is
+    `answers` has every worker's. If the reply has no field `decision`, the named worker is
     accepted. Only an answer that could be read can be accepted, and a retry needs a suggestion,
     which becomes one line of at most MAX_SUGGESTION_CHARS characters.
     """
@@ -360,6 +359,6 @@ def read_decision(
 
 
 def _names(text: str, worker: str) -> bool:
-    """Whether a text is the worker's name and no more than "the" and "worker" beside it."""
+    """Whether a text is the worker's name, perhaps with "the" and "worker", and nothing else."""
     words = [word.strip(_DRESS) for word in text.casefold().split()]
     return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]

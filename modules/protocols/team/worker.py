@@ -24,8 +24,8 @@ from .actions import MAX_ARGUMENT_CHARS, Action, read_action
 Step = dict[str, str]
 STEP_FIELDS = ("thought", "action", "observation")
 SHORTEST_PART = 40
-# A fence makes [NASA] into (NASA), as [INST] could be a chat template's mark: with blanks it stays
-# an action.
+# A fence replaces [NASA] by (NASA), since [INST] could be a chat template's mark; written as
+# [ NASA ], it stays an action.
 _CAPITALS = re.compile(r"\[(/?[A-Z_]{3,32})\]")
 UNCUT = 10**9
 MAX_TRACE_CHARS = 20_000  # fits a quotation of any layout together with the answer that follows it
@@ -37,10 +37,10 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
     Args:
         name: what the supervisor calls it.
         role: the name of its role, such as `bold`.
-        signature: what it is told, with the outputs `thought` and `action`.
-        environment: where it looks things up.
+        signature: its instructions, with the outputs `thought` and `action`.
+        environment: where it searches.
         max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
-        rollout: tells its calls apart from those of another worker that says the same.
+        rollout: its sample number, so that workers of the same role get different replies.
         limits: whether long thoughts, observations and traces are cut.
     """
 
@@ -65,10 +65,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         self.conclude = Seat(f"{name}.conclude", prompts.Concluding)
 
     def demonstrate(self, worked: Worked) -> None:
-        """Show steps of the worked question's trace, as many as befit the role, and an answer from
-        it.
-
-        Examples are all that an LM without instructions sees of a role.
+        """Set demonstrations: steps of the worked question's trace, of which a bold worker sees few
+        and a cautious one all, and the answer. A base LM, which gets no instructions, only knows
+        its role by them.
         """
         trace = steps_of(worked)
         last = len(trace) - 1
@@ -89,16 +88,16 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         earlier: Turn | None = None,
         suggestion: str = "",
     ) -> Turn:
-        """One attempt from a fresh page: the answer, and the trace in `details`.
+        """One attempt, with no page open yet; returns its turn.
 
-        `details`: `trace`, a dict per step with `thought`, `action`, `observation` and, for a step
-        that went wrong, `problem` (`unreadable` or `repeated`), and `forced`, whether the answer
-        had to be asked for at the step limit. On a retry the earlier attempt and the suggestion
-        stand before the first step.
+        Its `details` have `trace`, a dict per step with `thought`, `action`, `observation` and, for
+        a step that went wrong, `problem` (`unreadable` or `repeated`); and `forced`, whether the
+        answer had to be asked for at the step limit. On a retry, the worker is shown the `earlier`
+        attempt and the supervisor's suggestion.
         """
         environment = self.retrieval.environment
         assert environment is not None
-        # Of its own: how far a keyword was followed must not depend on other workers.
+        # A session for each attempt: which sentence comes next must not depend on other workers.
         session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         before, trace = _before(earlier, suggestion), list[Step]()
 
@@ -126,7 +125,6 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         details = TurnDetails(trace=trace, forced=forced)
         if suggestion:
             details["suggestion"] = suggestion
-        # Kept only where it says something else than the answer.
         if raw == answer:
             raw = None
         text = trace_text(trace, MAX_TRACE_CHARS if self.limits else UNCUT)
@@ -143,8 +141,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         action: Action | None,
         answer: str | None,
     ) -> Step:
-        """The step with what came of its action, each part on one line, so that none looks like
-        another.
+        """The step after its action is done. Each part is one line, so that none can pass for
+        another part.
         """
         step: Step = {
             "thought": one_line(reply.thought),
@@ -164,7 +162,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             wanted = step["action"].casefold()
             actions = [earlier["action"].casefold() for earlier in trace]
             same = [number for number, before in enumerate(actions, 1) if before == wanted]
-            # Looking something up again moves on to the next sentence; searching again does not.
+            # Only for a search: a repeated lookup moves on to the next sentence.
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
                 return step | {"observation": observation, "problem": "repeated"}
@@ -172,7 +170,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
 
 
 def _shown(step: Step, longest: int | None = None) -> str:
-    """A step in three lines; the thought and the observation at most `longest` characters each."""
+    """A step as three lines, with at most `longest` characters of thought and observation each."""
     thought, seen = step["thought"], step["observation"]
     if longest is not None:
         thought, seen = cut(thought, longest), cut(seen, longest)
@@ -187,18 +185,15 @@ def steps_of(worked: Worked) -> list[Step]:
 
 
 def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
-    """A trace as a person, or a supervisor, reads it: three lines per step, at most so many
-    characters in all.
-
-    A longer one keeps every step as far as possible: the longest thoughts and observations are cut
-    first.
+    """A trace as a person or a supervisor reads it: three lines per step, at most `most` characters
+    in all. If it is longer, the longest thoughts and observations are cut, so that all steps stay.
     """
     longest = most
     while True:
         text = "\n".join(_shown(step, longest) for step in trace)
         if len(text) <= most or longest < SHORTEST_PART:
             return cut(text, most)
-        # Shorter step by step: what all steps take is known only once they are written.
+        # Tried with ever shorter parts, since the length is only known once all steps are written.
         longest = longest * 3 // 4
 
 

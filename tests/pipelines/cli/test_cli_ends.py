@@ -186,24 +186,24 @@ def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.Mon
 FINALISED = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-if sys.argv[1] == "heeded":
-    from folkmoot.pipelines.cli.guard import heed_interrupts
-    heed_interrupts()
+if sys.argv[1] == "handled":
+    from folkmoot.pipelines.cli.guard import handle_interrupts
+    handle_interrupts()
 class Thing:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
         sum(number for number in range(1000))
 try:
     Thing()
-    time.sleep(30 if sys.argv[1] == "heeded" else 0.1)
+    time.sleep(30 if sys.argv[1] == "handled" else 0.1)
     print("went on")
 except KeyboardInterrupt:
     print("interrupted")
 """
 
 
-@pytest.mark.parametrize(("how", "said"), [("heeded", "interrupted"), ("not", "went on")])
-def test_ctrl_c_is_heeded_even_where_python_drops_exceptions(how: str, said: str) -> None:
+@pytest.mark.parametrize(("how", "said"), [("handled", "interrupted"), ("not", "went on")])
+def test_ctrl_c_is_handled_even_where_python_drops_exceptions(how: str, said: str) -> None:
     run = [sys.executable, "-c", FINALISED, how]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == said
