@@ -28,7 +28,6 @@ from .command import ATTACHED, Command, command_options
 from .config import apply_defaults, default_lines, defaults
 from .guard import BAD_INPUT, guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .help import write_help
-from .stdin import take_piped
 
 
 def _in(module: str, function: str) -> Callable[[object, object], None]:
@@ -290,7 +289,6 @@ def _callback(command: Command) -> Callable[..., None]:
                 if type(value) in (int, float):
                     options[field].check(options[field].long_name, value)
             apply_defaults(request, ctx.obj or {}, on_line)
-            take_piped(request)
             if view.verbose and not isinstance(view, of.Planned):  # their plans show the defaults
                 for line in default_lines(request):
                     say(f"defaults: {line}")

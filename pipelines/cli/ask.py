@@ -25,7 +25,6 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of
 from .options import AskRequest, Quietly
 from .show import console, finish, show_dialogue
-from .stdin import DASH, piped_text
 
 _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 
@@ -37,11 +36,9 @@ def ask(request: AskRequest, view: Quietly) -> None:
         request.input_fields(),
     )
     # A question from the command line is checked like a row of a file.
-    question = request.question
-    if question == DASH:
-        question = piped_text()
-    words = {"question": question, "choices": labelled(request.choice), "context": request.context}
-    asked = from_row({"id": NAMELESS, **words}, "", request.kind)
+    words = {"question": request.question, "context": request.context}
+    choices = labelled(request.choice)
+    asked = from_row({"id": NAMELESS, **words, "choices": choices}, "", request.kind)
     check_contexts([asked])
     program, lm = lms.seat(program)
     with (

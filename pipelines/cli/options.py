@@ -119,9 +119,7 @@ class AskRequest(LMs):
     )
 
     program: ProgramSpec
-    question: Annotated[
-        str, Argument(metavar="QUESTION", help="The question; - reads it from standard input.")
-    ]
+    question: Annotated[str, Argument(metavar="QUESTION", help="The question.")]
     choice: Annotated[
         list[str],
         Option(

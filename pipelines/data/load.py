@@ -69,8 +69,8 @@ def load(
     """The questions of a known data set, of a file, or of an object in Python.
 
     Args:
-        name_or_path: a data set's name; the path of a file or a `datasets` folder; or an open file,
-            a DataFrame, a `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
+        name_or_path: a data set's name; the path of a file or a `datasets` folder; or a DataFrame,
+            a `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
         split: by default the one that is evaluated; of a workbook, the sheet.
         limit: keeps the first questions, or with a `seed` a random sample. Samples of one seed are
             nested.
@@ -169,8 +169,6 @@ def understand(
     names, spec, own_kind = check_columns(columns), None, kind
     if isinstance(source, str | Path):
         table, spec = rows_of_source(source, split, data_dir)
-    elif hasattr(source, "read"):
-        table = tables.read_stream(source)
     else:
         table = tables.read_held(source, split, called)
     reading = DataReading(table.name, spec)

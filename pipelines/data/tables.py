@@ -127,15 +127,6 @@ def _tasks(places: Iterable[Path]) -> Iterator[TableRow]:
             yield TableRow(place.name, {}, f"no {TASK} can be read ({problem.strerror}); add it")
 
 
-def read_stream(stream: IO[Any]) -> TableSource:
-    """The rows of an open file, such as standard input: JSON if it begins so, else a table."""
-    name = str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
-    raw = Unpacked(name).read(stream)
-    if raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
-        return TableSource(name, _json(io.BytesIO(raw), name))
-    return TableSource(name, _delimited(io.BytesIO(raw)), cells=True)
-
-
 def read_held(
     source: object, split: str | None = None, name: str | None = None, packed: int | None = None
 ) -> TableSource:
@@ -157,7 +148,8 @@ def read_held(
     for way in ("to_dicts", "to_pylist"):  # of polars and pyarrow
         if hasattr(source, way):
             return TableSource(called, _members(getattr(source, way)()), cells=True)
-    if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
+    is_other = isinstance(source, Mapping | str | bytes) or hasattr(source, "read")
+    if is_other or not isinstance(source, Iterable):
         what = "None" if source is None else f"a {kind}"
         raise UserError(
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "

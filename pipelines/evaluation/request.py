@@ -47,8 +47,8 @@ class EvaluateRequest(Columned, Judged, OnCluster, LMs, Repeated, Running):
         Option(
             "--data",
             metavar="NAME|FILE",
-            help="Labelled questions: a data set's name, a file, or - for standard input. In "
-            "Python also what fm.load takes.",
+            help="Labelled questions: a data set's name, or a file. In Python also what fm.load "
+            "takes.",
         ),
     ] = None
     _: KW_ONLY

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import KEY, evaluate, folkmoot, lm
+from cli_helpers import KEY, evaluate, folkmoot
 from typer.testing import CliRunner
 
 from folkmoot.pipelines.cli import app as cli
@@ -27,51 +27,6 @@ def completed(words: str) -> list[str]:
 def test_commands_and_options_are_completed() -> None:
     assert {"evaluate", "compare", "runs"} <= {*completed("folkmoot ")}
     assert "--concurrency" in completed("folkmoot evaluate --con")
-
-
-def piped(words: list[Any], text: str, code: int = 0) -> Any:
-    return folkmoot(*words, code=code, text=text)
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: str) -> None:
-    asked = {"question": "Is soup warm?", "answer": "yes"}
-    rows = [{"id": f"q{number}", **asked} for number in range(3)]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    if form == "csv":
-        text = "id,question,answer\n" + "".join(",".join(row.values()) + "\n" for row in rows)
-    words = ["evaluate", "single:simple", "--data", "-", *lm(scripted), "--no-track", "--json"]
-    done = piped(words, text)
-    found = json.loads(done.stdout)
-    assert found["counts"]["rows"] == 3
-    calls = len(scripted.bodies)
-    again = json.loads(piped(words, text).stdout)  # the same questions are the same run
-    assert (again["out"], len(scripted.bodies)) == (found["out"], calls)
-    (kept,) = (home / "cache" / "stdin").iterdir()
-    assert kept.stat().st_mode & 0o077 == 0
-
-
-def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
-    scripted.reply = lambda body: json.dumps({"answer": "a flask"})
-    piped(["ask", "single:simple", "-", *lm(scripted), "-q"], "What holds soup?\n")
-    assert "What holds soup?" in scripted.bodies[-1]["messages"][-1]["content"]
-
-
-READ_TWICE = ["compile", "single:cot", "--train", "-", "--validation", "-"]
-
-
-@pytest.mark.parametrize(
-    ("words", "text", "told"),
-    [
-        (READ_TWICE, "x", "can be read only once"),
-        (["evaluate", "single:cot", "--data", "-"], " \n", "standard input is empty"),
-        (["ask", "single:cot", "-"], "", "question"),
-    ],
-)
-def test_an_unreadable_pipe_is_one_line(words: list[str], text: str, told: str) -> None:
-    done = piped(words, text, code=2)
-    assert told in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_verbose_says_calls_retries_and_cache_hits_and_no_key(scripted, ten, monkeypatch):

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import json
 import re
 import sys
@@ -127,8 +126,6 @@ def held() -> dict[str, Any]:
         "numpy": pd.DataFrame(nested).assign(choices=[np.array(row["choices"]) for row in nested]),
         "dataset": datasets.Dataset.from_list(nested),
         "generator": iter(rows),
-        "stream": io.StringIO(lines(*rows).decode()),
-        "bytes": io.BytesIO(json.dumps(rows).encode()),
         "questions": load(rows),
         "arrow": pa.Table.from_pylist(nested),
     }
