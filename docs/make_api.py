@@ -36,8 +36,8 @@ HEAD = """# API reference
 What `import folkmoot as fm` gives, from its docstrings. For the command line see
 `folkmoot COMMAND --help`. What cannot be used raises [`fm.UserError`](#fmusererror), one sentence.
 Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#fmprogram) lists.
-Every result has `lines()` and `in_words()`, its figures in words; `to_dict()`; `empty`, whether
-nothing is finished; `stopped`, why it ended early; `paused`, whether an endpoint or account failed;
+Every result has `lines()`, what came out in words; `to_dict()`; `empty`, whether nothing is
+finished; `stopped`, why it ended early; `paused`, whether an endpoint or account failed;
 `run_id`, its run in MLflow; and where there is something to draw `plot(path)`, as PNG or SVG, of a
 study also as interactive `.html`. Plain types are left out.
 

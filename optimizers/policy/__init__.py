@@ -1,1 +1,1 @@
-"""Policies: a strategy network and a router learn from answers."""
+"""Policies: a strategy network learns from answers."""

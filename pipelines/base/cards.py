@@ -17,10 +17,11 @@ from ...modules.base.keyed import without, without_none
 from ...modules.base.registry import Registry, instances
 from ...modules.base.saved_file import MEASURED, MODULE
 from ...modules.base.usage import UsageFields, tokens_of
+from .html import html_table
 from .journal import read_object
 from .run_files import LMFields, ScoreFields
 from .settings import settings
-from .wording import counted, money, percent, signed_interval
+from .wording import counted, money, percent, signed_interval, unanswered
 
 MOST_FIGURES = 12
 DIFFERENCE = "difference"
@@ -116,6 +117,8 @@ class Card:
     scores: list[Score] = field(default_factory=list)
     calls: int | None = None
     cost_usd: float | None = None
+    lost: str = ""
+    """What calls without an answer may have cost besides, in words."""
     sentences: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     pictures: dict[Path, str] = field(default_factory=dict)
@@ -142,9 +145,10 @@ class Card:
     def score(self) -> Score | None:
         return self.scores[0] if self.scores else None
 
-    def paid(self, usage: UsageFields | Mapping[str, Any]) -> None:
-        """Note what was paid."""
+    def paid(self, usage: UsageFields | Mapping[str, Any], lost: UsageFields | None = None) -> None:
+        """Note what was paid, and what calls without an answer may have cost besides."""
         self.calls, self.cost_usd = usage["calls"], usage["cost_usd"]
+        self.lost = unanswered(lost)
 
     def ended(self, stopped: object) -> None:
         """Note the sentence that says why the work ended early, if it did."""
@@ -183,13 +187,16 @@ class Card:
         state = str(self.state)
         if self.problem:
             state += f": {self.problem}"
-        lines = [f"{self.title} ({state})", *self.sentences]
-        lines += [f"{score.name}: {score}" for score in self.scores]
+        return [f"{self.title} ({state})", *self.said()]
+
+    def said(self) -> list[str]:
+        """What came out in words, the conclusion first."""
+        lines = [*self.sentences, *(f"{score.name}: {score}" for score in self.scores)]
         if self.calls is not None:
             paid = f"paid: {counted(self.calls, 'call')}"
             if self.cost_usd is not None:
                 paid += f", {money(self.cost_usd)}"
-            lines.append(paid)
+            lines.append(f"{paid}{self.lost}")
         lines += [f"runs: {folder}" for folder in self.children]
         lines += [f"file: {file}" for file in self.files]
         if self.next:
@@ -200,7 +207,7 @@ class Card:
         score = self.score
         hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times")
         return {
-            **without(vars(self), hidden),
+            **without(vars(self), (*hidden, "lost")),
             "folder": str(self.folder),
             "score": None if score is None else vars(score),
             "scores": [vars(each) for each in self.scores],
@@ -271,6 +278,24 @@ def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str,
         if not path.is_symlink() and (path.is_file() or path.is_dir()):
             kept[f"{under}{name}"] = path
     return kept
+
+
+class ShownResult:
+    """A result with a folder, which shows what the card of the folder does."""
+
+    folder: Path
+
+    @property
+    def card(self) -> Card:
+        kind = result_kind(self.folder)
+        return Card(repr(self)) if kind is None else kind.card(self.folder)
+
+    def lines(self) -> list[str]:
+        """The result in words, the conclusion first."""
+        return self.card.said()
+
+    def _repr_html_(self) -> str:
+        return html_table([repr(self)], ([line] for line in self.card.said()))
 
 
 KINDS: Registry[Kind] = Registry("kinds", instances(Kind, "a kind of result"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from ...modules.base.fence import clean, cut
 
@@ -41,13 +40,6 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         cells = "".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row)
         body += f"<tr>{cells}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-class ShownResult:
-    """A result with a folder, for notebooks: its representation, and its lines in words."""
-
-    def _repr_html_(self: Any) -> str:
-        return html_result(repr(self), {**self.in_words(), "folder": str(self.folder)})
 
 
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:

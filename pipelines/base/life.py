@@ -91,8 +91,5 @@ class Outcome(Protocol):
     def empty(self) -> bool:
         """Whether there is no usable result."""
 
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The remaining figures, one line each."""
-
     def to_dict(self) -> dict[str, object]:
         """All of it as JSON."""

@@ -8,40 +8,63 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_origin
 
 from typer.models import OptionInfo
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
+from ...modules.base.keyed import without
 from ..base.request import Default, Request, Seats
-from .command import Command, CommandOption
+from .command import Command, CommandOption, options_of_file
 
 FILE = "folkmoot.toml"
 MOST_BYTES = 2**20
 EVERY, LM = "*", "FOLKMOOT_LM"
 PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
-NEVER = ("yes", "team")  # each run needs its user's consent to the price, and its own programs
-# Options that may name code, so that a file may hold only plain words for them.
-CODE = ("metric", "optimizer", "environment", "sets")
-_SECRET_NAME = re.compile(r"key|token|secret|passw|credential")
+NEVER = ("yes",)  # whoever starts a run agrees to its price
 _SECRET = re.compile(
     r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|password|secret)[\"']?\s*[=:]"
 )
-# No colon, quote, brace, backslash or control character.
-_PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")
 
 
 def defaults(command: str, commands: Mapping[str, Command]) -> dict[str, Default]:
-    """Return the values of a command's options in the user's own file, by field name. Raises
-    UserError, naming file and key, for unknown options, for values that are invalid or not allowed
-    in a file, and for keys and passwords.
+    """The values of a command's options in the user's own file, by field name: first those for all
+    commands, then those of the command's table. Raises UserError, naming file and key, for unknown
+    options, for values that are invalid, and for keys and passwords.
     """
-    contents = _contents(own_file())
-    return _options(own_file(), contents, command, commands) if contents else {}
+    path = own_file()
+    contents = _contents(path)
+    named = {name: _named(other.options) for name, other in commands.items()}
+    mine, everywhere = named[command], dict(ChainMap(named[command], *named.values()))
+    own = commands[command].request.own_defaults
+    chosen: dict[str, Default] = {}
+    for place, entries, known in (
+        (str(path), without(contents, named), everywhere),
+        (f"{path} [{command}]", contents.get(command, {}), mine),
+    ):
+        if not isinstance(entries, dict):
+            raise UserError(f"{path}: {command} is a command: write its options under [{command}]")
+        entries = {key.replace("-", "_"): value for key, value in entries.items()}
+        for name, value in entries.items():
+            if _SECRET.search(str(value)):  # before anything shows it
+                raise UserError(
+                    f"{place}: {name} holds a key or password, which no file may: set it in the "
+                    "environment"
+                )
+        for name, value in options_of_file(place, entries, known, path.parent).items():
+            option = known[name]
+            if isinstance(value, Mapping):
+                value = [f"{key}={part}" for key, part in value.items()]
+            elif get_origin(option.type) is list and not isinstance(value, list):
+                value = [value]
+            field = option.field.name
+            if name in mine and (known is mine or field not in own):
+                chosen[field] = Default(value, place)
+    return chosen
 
 
 def own_file() -> Path:
@@ -52,49 +75,12 @@ def own_file() -> Path:
     return Path(root, "folkmoot", FILE)
 
 
-def _options(
-    path: Path,
-    contents: Mapping[str, object],
-    command: str,
-    commands: Mapping[str, Command],
-) -> dict[str, Default]:
-    """Return a file's values of a command's options: those for all commands, replaced by those in
-    the command's table.
-    """
-    own = commands[command].request.own_defaults
-    named = {name: _named(other.options) for name, other in commands.items()}
-    everywhere = {key: option for options in named.values() for key, option in options.items()}
-    everywhere |= named[command]
-    tables: dict[str, Any] = {"": {}}
-    for key, value in contents.items():
-        if key in named and type(value) is dict:
-            tables[key] = value
-        else:
-            tables[""][key] = value
-    chosen: dict[str, Default] = {}
-    for table, entries in tables.items():
-        options, others, header, place = everywhere, named, "", str(path)
-        if table:
-            options, others, header = named[table], {}, f" [{table}]"
-            place += header
-        for key, value in entries.items():
-            name, where = key.replace("-", "_"), f"{path}:{header} {key}"
-            if name not in options:
-                raise UserError(_unknown(where, name, options, others))
-            # Also of tables of other commands: a mistake should show at the first opportunity.
-            value = _checked(where, path, options[name], value)
-            mine = named[command].get(name)
-            if mine and (table == command or (not table and name not in own)):
-                chosen[mine.field.name] = Default(value, place)
-    return chosen
-
-
 def _named(options: Mapping[str, CommandOption]) -> dict[str, CommandOption]:
     """Return a command's options by their long names, as files spell them; not its arguments."""
     return {
         value.long_name.partition("/")[0][2:].replace("-", "_"): value
         for value in options.values()
-        if isinstance(value.info, OptionInfo)
+        if isinstance(value.info, OptionInfo) and value.field.name not in NEVER
     }
 
 
@@ -113,35 +99,33 @@ def apply_defaults(
     FOLKMOOT_LM takes precedence over a file's LM for every agent; without either, the embedded LM
     is the default.
     """
-    seated = isinstance(request, Seats) and "lm" not in request.own_defaults
-    lm = None
-    if seated:
-        lm = _environment_lm()
     for name, (value, place) in chosen.items():
         if not hasattr(request, name):  # options of the view
             continue
-        if name in PAIRS:
-            given = getattr(request, name) or []  # other options may have added to it
-            typed = [item for item in given if on_line(name) or item not in value]
-            first = list(typed)
-            if name == "lm" and lm:
-                first.append(lm)
-            value = _others(name, value, first)
+        if name in PAIRS and on_line(name):
+            typed = getattr(request, name)
+            value = _others(name, value, typed)
             setattr(request, name, [*value, *typed])
         if value != [] and (name in PAIRS or not on_line(name)):
             request.defaults[name] = Default(value, place)
-    if seated and isinstance(request, Seats):
-        names: Any = request.lm or []
-        if EVERY not in {_key("lm", pair) for pair in names}:
-            from ..lms.named import default_lm
+    if isinstance(request, Seats) and "lm" not in request.own_defaults:
+        _take_lm(request)
 
-            before = request.defaults.get("lm", Default([], ""))
-            last = lm or default_lm()
-            place = before.place
-            if lm:
-                place = ", ".join(filter(None, [place, LM]))
-            request.lm = [*names, last]
-            request.defaults["lm"] = Default([*before.value, last], place)
+
+def _take_lm(request: Seats) -> None:
+    """Add the LM for every agent that none is named for."""
+    from ..lms.named import default_lm
+
+    lm = default_lm()
+    noted = request.defaults.get("lm", Default([], ""))
+    names: Any = request.lm or []
+    typed = names[len(noted.value) :]
+    if os.environ.get(LM):
+        place = ", ".join(filter(None, [noted.place, LM]))
+        noted = Default(_others("lm", noted.value, [lm]), place)
+    if EVERY not in {_key("lm", pair) for pair in (*noted.value, *typed)}:
+        request.lm = [*noted.value, *typed, lm]
+        request.defaults["lm"] = Default([*noted.value, lm], noted.place)
 
 
 def default_lines(request: Request) -> list[str]:
@@ -154,15 +138,6 @@ def default_lines(request: Request) -> list[str]:
                 shown = ", ".join(value)
             lines.append(f"{name.replace('_', '-')} = {shown} ({place})")
     return ["; ".join(lines)] if lines else []
-
-
-def _environment_lm() -> str | None:
-    from ..base.settings import settings  # imports pydantic, which --help does not need
-
-    # An error in another variable is reported where that variable is needed.
-    with suppress(UserError):
-        return settings().lm
-    return None
 
 
 def _key(name: str, pair: str) -> str:
@@ -181,8 +156,8 @@ def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
-def _contents(path: Path) -> dict[str, object]:
-    """Return the settings in a file; none if it is missing."""
+def _contents(path: Path) -> dict[str, Any]:
+    """folkmoot's settings in a file; none where it is missing."""
     if not os.path.exists(path):
         return {}
     try:
@@ -191,39 +166,3 @@ def _contents(path: Path) -> dict[str, object]:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{path} is not TOML ({problem}): correct it") from None
-
-
-def _unknown(where: str, name: str, options: Iterable[str], commands: Collection[str]) -> str:
-    if name in commands:
-        return f"{where} is a command: write its options under [{name}]"
-    if _SECRET_NAME.search(name):
-        return (
-            f"{where} looks like a key, which no file may hold: set it in the environment instead"
-        )
-    hint = did_you_mean(name, [*options, *commands])
-    return f"{where} is not an option{hint}: correct it, or drop it"
-
-
-def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
-    """Return the value in the type of the option. Raises UserError if it does not fit."""
-    if option.field.name in NEVER:
-        raise UserError(f"{where} is for the command line: drop it")
-    many = get_origin(option.type) is list
-    values = []
-    for item in value if many and isinstance(value, list) else [value]:
-        if isinstance(item, str):  # a key is refused before anything shows it
-            _check_text(where, option.field.name, item)
-            item = option.placed(item, path.parent)
-        option.check(where, item)
-        values.append(item)
-    return values if many else values[0]
-
-
-def _check_text(where: str, field: str, text: str) -> None:
-    """Raise UserError for a text that no file may hold."""
-    if _SECRET.search(text):
-        raise UserError(
-            f"{where} holds a key or password, which no file may: set it in the environment"
-        )
-    if field in CODE and not _PLAIN.fullmatch(text):
-        raise UserError(f"{where} could name code, which no file may: give it on the command line")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent, Unanswered
-from ..base.cards import result_kind
 from ..base.life import Outcome
 from ..base.request import PlanType, Spending
 from ..base.run_files import BOOKS
@@ -19,7 +18,7 @@ from ..runs.manifest import OtherRun
 from ..tracking.store import push_words
 from .guard import INTERRUPTED, STOPPED, say
 from .options import Planned
-from .show import confirm, console, leave, present, show_lines, show_result
+from .show import confirm, console, leave, present, show_lines
 
 OutcomeType = TypeVar("OutcomeType", bound=Outcome)
 
@@ -51,14 +50,8 @@ def live(
     shown: list[OutcomeType] = []
     said = list[str | None]()
 
-    def lines(outcome: OutcomeType) -> None:
-        show_result(console(), plan.title, outcome.in_words(quiet=view.quiet))
-        folder = plan.out
-        if view.quiet or folder is None:
-            return
-        kind = result_kind(folder)
-        if kind is not None and (following := kind.card(folder).next):
-            show_lines([f"next: {following}"])
+    def lines(outcome: Any) -> None:
+        show_lines(outcome.lines()[: 1 if view.quiet else None])
 
     def in_words(outcome: OutcomeType) -> None:
         if outcome.stopped and not view.quiet:

@@ -160,12 +160,6 @@ class Comparison(Sequence[Pair]):
         """The legend: a line for each run whose name leaves something out."""
         return [f"{run.name}: {run.program}" for run in self.runs if run.program]
 
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The headline alone, or all sentences by number."""
-        if quiet:
-            return {"1": self.headline}
-        return {str(number): line for number, line in enumerate(self.lines() + self.notes, 1)}
-
     def _text(self) -> list[str]:
         """Why the baseline ended early, the sentences, and what the figures leave out."""
         early = [as_sentence(self.stopped)] if self.stopped else []

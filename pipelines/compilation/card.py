@@ -29,12 +29,18 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.begun = result is None
     result = result or {"stopped": "not finished"}
     card.ended(result.get("stopped"))
-    card.paid(result.get("paid") or totals(folder).to_dict())
+    card.paid(result.get("paid") or totals(folder).to_dict(), result.get("lost"))
     if verdict := result.get("verdict"):
         card.sentences = [verdict]
-    if held_out := result.get("after") or result.get("before"):
-        name = metric_name(document)
-        card.scores = [Score.of(name, held_out["scores"][name])]
+    for phase in ("before", "after"):
+        if held_out := result.get(phase):
+            name, counts = metric_name(document), held_out["counts"]
+            score = Score.of(name, held_out["scores"][name])
+            card.scores = [score]
+            card.sentences.append(
+                f"Held out, {phase}: {score} on {counts['rows']:,} questions; {counts['errors']:,} "
+                f"failed, {counts['unreadable']:,} unreadable."
+            )
     runs = [folder / "before", *sorted(folder.glob("after/*"))]
     evaluated = [run for run in runs if run.is_dir()]
     if pair := result.get("comparison"):

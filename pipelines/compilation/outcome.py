@@ -10,17 +10,16 @@ from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.keyed import only, without
 from ...modules.reading.grading import ACCURACY
-from ..base.html import ShownResult
+from ..base.cards import ShownResult
 from ..base.journal import read_object
 from ..base.run_files import ScoreFields
-from ..base.wording import duration, percent, unanswered, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
 from ..comparison.words import say
 from ..evaluation.earlier import Evaluation
 from ..plots.evaluation import score_plot
-from .card import COMPILE, PROGRAM
+from .card import COMPILE
 
 GIVEN, COMPILED = "given", "compiled"
 """The two programs, of which one is the result; COMPILED is also the folder of the compiled one if
@@ -96,41 +95,6 @@ class Compilation(ShownResult):
     def empty(self) -> bool:
         """Whether no candidate has a score."""
         return self.selection["winner"] is None
-
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The figures that are worth a line each, and where the result is."""
-        lines, kept = {"verdict": self.verdict}, self.winner == GIVEN
-        if quiet:
-            return lines
-        held_out = {"before": self.before}
-        # Where the given program is the best, both are one; others may be equal by chance.
-        if not kept or self.after != self.before:
-            held_out["after"] = self.after
-        for phase, judged in held_out.items():
-            if judged is not None:
-                rows, asked = judged["counts"]["rows"], self.settings["validation"]
-                failed, unreadable = judged["counts"]["errors"], judged["counts"]["unreadable"]
-                said = f"{percent(judged['scores'][_metric_of(judged)])}, n = {rows:,}"
-                if rows < asked:
-                    said += f" of {asked:,}"
-                if failed:
-                    said += f"; {failed:,} failed"
-                if unreadable:
-                    said += f"; {unreadable:,} unreadable"
-                lines[f"held out, {phase}"] = said
-        given, winner = self.selection["given"], self.selection["winner"]
-        if given is not None:
-            lines["selection, given"] = percent(given)
-        if winner is not None and not kept:
-            lines["selection, winner"] = percent(winner)
-        lines["candidates"] = f"{self.candidates:,}, the given program among them"
-        lines["paid in all"] = used(self.paid) + unanswered(self.lost)
-        lines["saved"] = f"{self.calls_saved:,} calls by records and cache, this time"
-        lines["time"] = duration(self.seconds)
-        lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
-        if self.mlflow_run_id:
-            lines["look at it"] = "folkmoot ui"
-        return lines
 
     def plot(self, path: str | Path) -> Path:
         """Draw the scores on held-out questions before and after, as PNG or SVG. Raises UserError

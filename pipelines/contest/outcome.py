@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
-from ..base.html import ShownResult
+from ..base.cards import ShownResult
 from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
@@ -184,14 +184,6 @@ class Contest(ContestResult, ShownResult):
             lines.append(f"{name:<8}{command}")
         lines.append(f"report  folkmoot report {shlex.quote(str(self.folder))}")
         return lines
-
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        if quiet:
-            return {"winner": self.winner_name}
-        fields = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
-        if not self.result["finished"]:
-            fields = {"not finished": str(self.stopped)}
-        return {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self.result}

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...modules.statistics.controls import LEVELS, PARTS, gain_part, gain_parts
 from ...modules.statistics.statistics import Estimate
-from ..base.html import ShownResult
+from ..base.cards import ShownResult
 from ..base.journal import read_object
 from ..base.wording import counted, signed, signed_interval
 from .plot import waterfall_plot
@@ -126,12 +126,6 @@ class Controls(ShownResult):
     @property
     def _capital(self) -> str:
         return f"On {counted(self.questions, 'question')}, {self.sentence}."
-
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        words = {"result": self._capital}
-        if not quiet:
-            words["folder"] = str(self.folder)
-        return words
 
     def to_dict(self) -> dict[str, object]:
         known = asdict(self)

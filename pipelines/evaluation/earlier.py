@@ -141,11 +141,9 @@ class Evaluation:
         words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
         return " ".join(filter(None, words))
 
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The figures of the result, name → a line; if `quiet`, the first alone."""
-        lines = result_lines(self.summary, self.seconds)
-        if quiet:
-            return dict([next(iter(lines.items()))])
+    def in_words(self) -> dict[str, str]:
+        """The remaining figures, one line each, by name."""
+        lines = result_lines(self.summary)
         if learnt := self.training:
             weights = ", ".join(
                 f"{name} {weight:.2f}" for name, weight in learnt["weights"].items()
@@ -154,9 +152,6 @@ class Evaluation:
                 f"fitted on {counted(learnt['questions'], 'question')} with {used(learnt['usage'])}"
             )
             lines["weights"] = f"{weights}; {fitted}"
-        lines["rows"] = str(self.folder / RESULTS)
-        if self.run_id:
-            lines["look at it"] = "folkmoot ui"
         return lines
 
     def to_dict(self) -> dict[str, object]:
@@ -216,7 +211,7 @@ class Evaluation:
         return f"Evaluation({score}, n={self.summary.finished}{self.summary.failures})"
 
     def _repr_html_(self) -> str:
-        lines = self.in_words() | {"folder": str(self.folder)}
+        lines = {"result": ". ".join(self.lines()), **self.in_words()}
         return html_result(
             f"Evaluation of {name_of_run(self.summary.run)}", lines, self.rows._repr_html_()
         )

@@ -11,17 +11,16 @@ from typing import Any
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ..base.budget import Budget
-from ..base.html import ShownResult
+from ..base.cards import ShownResult
 from ..base.journal import read_object, write_json
 from ..base.request import entry, warned
-from ..base.wording import counted, money
 from ..lms.ledger import totals
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.context import to_show
 from ..tracking.log_model import log_program
 from ..tracking.run import disk_errors, running
-from .card import DONE, ENDED, KIND, PIPELINE, REGISTERED, WINNER
+from .card import DONE, ENDED, PIPELINE, REGISTERED, WINNER
 from .plan import CONTEST, PipelinePlan, plan_pipeline
 from .request import PipelineRequest
 
@@ -40,27 +39,17 @@ class Pipeline(ShownResult):
 
     def __init__(self, folder: Path, keep: Any = None) -> None:
         self.folder, self._keep = folder, keep
-        self.card = KIND.card(folder)
-        self.sentences, self.stopped = self.card.sentences, self.card.problem
-        self.calls, self.cost_usd = self.card.calls, self.card.cost_usd
-        self.winner = self.card.program
-        self.registered = self.card.tags.get(f"folkmoot.{REGISTERED}") or None
+        card = self.card
+        self.sentences, self.stopped = card.sentences, card.problem
+        self.calls, self.cost_usd = card.calls, card.cost_usd
+        self.winner = card.program
+        self.registered = card.tags.get(f"folkmoot.{REGISTERED}") or None
         self.paused, self.empty = self.winner is None, not self.sentences
 
     @property
     def program(self) -> Any:
         """The program that came out. Raises UserError where there is none yet."""
         return saved_program(self.folder / WINNER)
-
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        words = {f"step {number}": line for number, line in enumerate(self.sentences, 1)}
-        if self.winner is not None:
-            words["winner"] = f"{self.winner}, in {self.folder / WINNER}"
-        if self.registered is not None:
-            words["registered"] = self.registered
-        price = "" if self.cost_usd is None else f", {money(self.cost_usd)}"
-        words["paid"] = f"{counted(self.calls or 0, 'call')}{price}"
-        return words
 
     def to_dict(self) -> dict[str, object]:
         own = {"winner": self.winner, "registered": self.registered, "stopped": self.stopped}

@@ -112,10 +112,6 @@ class Reproduction:
                 return True
         return all(line.measured is None for line in self.lines)
 
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """A line per figure."""
-        return {f"{line.row}, {line.figure}": line.words for line in self.lines}
-
     def to_dict(self) -> dict[str, object]:
         return {
             "reproduce": self.table,

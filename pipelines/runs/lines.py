@@ -151,50 +151,25 @@ def _calls_left(summary: Summary) -> str:
     return f", {max(0, left):,} left"
 
 
-def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, str]:
-    """The remaining figures of a summary, one line each, by name."""
-    counts, usage, paid = summary.counts, summary.usage, summary.paid
+def result_lines(summary: Summary) -> dict[str, str]:
+    """The figures of a summary that its score and its bill leave out, one line each, by name."""
     lines = {name.replace("_", " "): percent(score) for name, score in summary.scores.items()}
-    if counts.errors == counts.rows:
+    if summary.counts.errors == summary.counts.rows:
         lines = {summary.metric: f"not measured: {score_line(summary)}"}
-    lines["questions"] = asked(counts.rows, summary.finished)
-    if counts.correct is not None:
-        lines["questions"] = f"{counts.correct:,} right of {lines['questions']}"
-    if summary.finished < counts.questions:
-        lines["questions"] += f" ({counts.questions:,} asked for)"
-    lines["unreadable"] = f"{counts.unreadable:,}"
-    if counts.truncated:
-        lines["unreadable"] += f"; {counts.truncated:,} cut off{_limit_advice(summary)}"
     if summary.refused:
         lines["refused"] = ", ".join(f"{n:,} ({why})" for why, n in summary.refused.items())
-    lines["errors"] = f"{counts.errors:,}"
     if summary.requests:
         lines["requests"] = "; ".join(summary.requests)
-    lines["used"] = used(usage)
-    if summary.takes and usage.cached_calls:
+    lines["used"] = used(summary.usage)
+    if summary.takes and summary.usage.cached_calls:
         lines["takes without cache"] = used(summary.takes)
     if summary.metric_usage:
         lines["used by the metric"] = used(summary.metric_usage)
-    if summary.run.judge is not None:
-        lines["the judge"] = judge_words(summary.run.judge)
-    if lost := unanswered(summary.lost):
-        lines["used"] += lost
-    if paid and (usage.calls is None or paid.calls != usage.calls - usage.cached_calls):
-        lines["paid in all"] = used(paid)
-    times = []
-    if seconds is not None:
-        times.append(duration(seconds))
     if summary.seconds:
-        times.append(f"{duration(summary.seconds['p50'])} per question (median)")
-    if times:
-        lines["time"] = "; ".join(times)
-    if flaky := flaky_line(summary):
-        lines["flaky"] = flaky
+        lines["time"] = f"{duration(summary.seconds['p50'])} per question (median)"
     if repeats := repeats_line(summary):
         lines["repeats"] = repeats
-    if counts.errors < counts.rows:
-        lines |= highlights(summary.report)
-    return lines
+    return lines | highlights(summary.report)
 
 
 def judge_words(judge: JudgeFields) -> str:

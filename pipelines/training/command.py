@@ -9,19 +9,16 @@ from .request import TrainRequest
 
 def run(request: TrainRequest, view: Confirmed) -> None:
     from ..cli.life import live
-    from ..cli.show import console, show_lines, show_result
+    from ..cli.show import show_lines
     from .fit import train_as_planned
     from .plan import plan_training
-    from .scores import Rescored
     from .train import Trained
 
     def show(trained: Trained) -> None:
+        lines = trained.lines()
         if trained.evaluation is not None:
-            show_lines(trained.evaluation.lines()[: 1 if view.quiet else None])
-        elif trained.scores is not None:
-            show_result(console(), "network", Rescored(trained.scores).in_words(quiet=view.quiet))
-        if not view.quiet:
-            show_result(console(), "training", trained.in_words())
+            lines = [*trained.evaluation.lines(), *lines]
+        show_lines(lines[: 1 if view.quiet else None])
 
     plan = plan_training(request, stored=True)
     live(request, view, plan, lambda plan, _: train_as_planned(plan), show=show)

@@ -18,6 +18,7 @@ from ...modules.network.config import NetworkConfig
 from ...modules.network.strategy_network import StrategyNetwork
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings
+from ..base.cards import ShownResult
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.run_files import LMFields
@@ -79,7 +80,7 @@ class TrainingAbout(TypedDict, total=False):
 
 
 @dataclass(repr=False)
-class Trained:
+class Trained(ShownResult):
     """A finished training: the `network`, its `log`, and `about`, the content of `training.json`.
     `scores` are from a test on outcomes, `evaluation` from one on questions; `taught` is the
     training data and its cost.
@@ -108,14 +109,6 @@ class Trained:
     def empty(self) -> bool:
         """False: a finished training always has a network."""
         return False
-
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """How the training ended, line by line."""
-        words = {"trained": f"network:{self.folder}"}
-        if not quiet:
-            for name, value in recent(self.log).items():
-                words[name] = f"{value:.3g}"
-        return words
 
     def to_dict(self) -> dict[str, object]:
         tested = self.evaluation.summary.to_dict() if self.evaluation else self.scores or {}

@@ -23,6 +23,7 @@ from ..base.cards import (
     kept_files,
 )
 from ..base.journal import read_object
+from ..base.wording import percent
 from ..comparison.verdict import AGAINST, B
 from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
@@ -58,7 +59,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card = Card(title, program=space, lm=names_of_lms(run), data=data)
     card.run, card.begun = partial(_judged_on, run), "best" not in document
     card.ended(document.get("stopped") if document else "not finished")
-    card.paid(document.get("paid") or totals(folder).to_dict())
+    card.paid(document.get("paid") or totals(folder).to_dict(), document.get("lost"))
     held_out = document.get("validation") or {}
     # What is shown to be worse than the default is not handed over.
     outcome = held_out.get("outcome") or ""
@@ -107,8 +108,19 @@ def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
 def _sentences(report: StudyReport) -> Iterator[str]:
     yield report.verdict
     if best := report.best:
-        scores = [f"{name} {best.value(name):,.4g}" for name in best.scores]
-        yield f"Winner: {setting_words(best.setting)} ({', '.join(scores)} in training)."
+        scores = ", ".join(f"{name} {best.value(name):,.4g}" for name in best.scores)
+        failed = f", {best.errors:,} failed" if best.errors else ""
+        yield f"Winner: {setting_words(best.setting)} ({scores} in training{failed})."
+    if judged := report.validation:
+        default = "" if judged.same else f", the default {percent(judged.default)}"
+        yield f"On validation: the winner {percent(judged.winner)}{judged.failures}{default}."
+    if len(report.objectives) > 1:
+        for number, entry in enumerate(report.front, 1):
+            scores = ", ".join(f"{name} {entry.value(name):.4g}" for name in report.objectives)
+            yield f"Pareto-optimal {number}: {scores}: {setting_words(entry.setting)}."
+    ended = ", ".join(f"{count:,} {state}" for state, count in report.trials.items() if count)
+    made, saved = report.calls["made"], report.calls["saved"]
+    yield f"Trials: {ended or 'none'}; {made:,} calls made by them, {saved:,} saved."
     yield from effect_lines(report)
 
 

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from ...modules.statistics.effects import Effect, Tried, effects
 from ...optimizers.structure.points import Setting, key_of
 from ..base.run_files import ScoreFields
-from ..base.wording import counted, percent, signed_interval, unanswered, used
+from ..base.wording import signed_interval
 from ..comparison.verdict import A, B
 from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import mean_score
@@ -224,35 +224,6 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
     if validation.outcome == B:
         return f"the winner is worse than the default {shown}: the default is handed over"
     return f"no gain over the default could be shown {shown}"
-
-
-def study_lines(report: StudyReport) -> dict[str, str]:
-    """What a report says, as far as it is worth a line each."""
-    best = report.best
-    if best is None:
-        return {"result": report.verdict}
-    lines = {"winner": setting_words(best.setting)}
-    if report.validation:
-        lines["on validation"] = percent(report.validation.winner) + report.validation.failures
-        if not report.validation.same:
-            lines["the default there"] = percent(report.validation.default)
-    lines["result"] = report.verdict
-    lines["in training"] = f"{percent(best.scores[report.goal])} (optimistic: the best of many)"
-    if best.errors:
-        asked = counted(best.questions or 0, "question")
-        lines["in training"] += f"; {best.errors:,} of {asked} failed"
-    if len(report.objectives) > 1:
-        for number, entry in enumerate(report.front, 1):
-            scores = ", ".join(f"{name} {entry.value(name):.4g}" for name in report.objectives)
-            lines[f"Pareto-optimal {number}"] = f"{scores}: {setting_words(entry.setting)}"
-    states = {**report.trials, "replayed": report.trials["told"], "told": 0}
-    lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
-    for number, line in enumerate(effect_lines(report), 1):
-        lines[f"effect {number}"] = line
-    calls = report.calls  # of the search alone; the bill below has the validation in it, too
-    lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
-    lines["paid in all"] = used(report.paid) + unanswered(report.lost)
-    return lines
 
 
 def setting_words(setting: Setting | None) -> str:

@@ -17,15 +17,15 @@ import optuna
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.base.keyed import only, without, without_none
+from ...modules.base.keyed import without, without_none
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...modules.statistics.effects import Effect
 from ...modules.statistics.statistics import Difference
 from ..base.budget import BudgetSpent, BudgetUnheld, Unanswered, only_shows
+from ..base.cards import ShownResult
 from ..base.display import displayed
-from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry, warned
 from ..base.run_files import RunSettings, ScoreFields, books_of
@@ -61,7 +61,6 @@ from .report import (
     counts,
     effects_of,
     entries,
-    study_lines,
     why_no_winner,
 )
 from .request import TuneRequest
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VALIDATION = "validation"
-SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
 @dataclass(frozen=True)
@@ -144,16 +142,6 @@ class Study(ShownResult):
     def empty(self) -> bool:
         """Whether no trial has finished."""
         return self.report.best is None
-
-    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The result, a line per figure, and where the winner is."""
-        lines = study_lines(self.report)
-        if quiet or self.empty:
-            return only(lines, SHOWN_ALWAYS)
-        lines["saved in"] = f"{self.folder / WINNER}"
-        if self.run_id:
-            lines["look at it"] = "folkmoot ui"
-        return lines
 
     def to_dict(self) -> dict[str, object]:
         """The report without the table of trials and the space, which `study.json` has;

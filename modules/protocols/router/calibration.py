@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import dspy
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...agents.adapter import settings_of
-from ...agents.transcript import Task
 from ...base.errors import UserError, checked_whole, first_fault, is_number
 from ...base.keyed import without
 from ...base.sync import run_sync
@@ -31,7 +30,6 @@ from ..saved import hashes
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
-Rule = str | Mapping[str, Any]
 
 TIE = 1e-3
 """The most that a member's accuracy adds to its vote: it may break ties, and nothing else."""
@@ -220,9 +218,8 @@ def calibrated(
     *,
     max_error: float,
     confidence: float,
-    rule: Rule,
+    rule: str,
     lm: dspy.BaseLM | None,
-    routes: Callable[[Task, str | None, Sequence[TurnFields]], bool],
     weights_from: Iterable[ResultRow] | None,
     recorded: Mapping[str, Iterable[ResultRow]],
     concurrency: int,
@@ -247,16 +244,10 @@ def calibrated(
         with dspy.context(lm=lm):
             answers = _answers(name, part, left, recorded.get(name), concurrency)
         own = weights if index == 0 else {}
-        is_last = index == len(parts) - 1
         sure: list[float] = []
         for question, given in zip(left, answers, strict=True):
             bill.add(given.usage)
-            said = (given.answer, given.transcript)
-            # The rule sends the question on: this answer cannot stand, however sure it is.
-            if not is_last and routes(Task.of(**question.inputs()), *said):
-                sure.append(-1.0)
-            else:
-                sure.append(sureness(*said, question.kind, own))
+            sure.append(sureness(given.answer, given.transcript, question.kind, own))
         scores = np.array(sure)
         right = np.array([given.right for given in answers], dtype=bool)
         # The first part: only that is asked all questions, as drift must be measured on.
@@ -281,7 +272,7 @@ def calibrated(
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
-        rule=json.dumps(rule, sort_keys=True),
+        rule=rule,
         questions=len(questions),
         stages=stages,
         usage={

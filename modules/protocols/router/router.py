@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import random
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +10,7 @@ from typing import Annotated, Any, Literal, Unpack
 import dspy
 
 from ...agents.transcript import Task
-from ...base.errors import UserError, checked_among, is_number
+from ...base.errors import checked_among
 from ...reading.answers import same_answer
 from ...reading.question import Question
 from ...reading.row import ResultRow, TurnFields, answering
@@ -21,52 +19,14 @@ from ..declared import Declared, Said, Shared
 from ..program import Program, SeatTurns, solved_by
 from ..single import member
 from .calibration import RouterCalibration, asked_of, calibrated, calibration_of, sureness
-from .calibration import Rule as Rule
 
-ALWAYS, NEVER = "always", "never"
+DISPUTED, NEVER, ALWAYS = RULES = ("disputed", "never", "always")
 CHEAP, TEAM, PERSON = "cheap", "team", "person"
-SIGNS = (
-    "agreement",
-    "unreadable",
-    "options",
-    "question_words",
-    "context_words",
-    "argument_words",
-    "boolean",
-    "number",
-    "span",
-)
-"""The facts about a question before the team is asked; see `signs_of`."""
-
-DISPUTED: Mapping[str, object] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
-"""The default rule: the team is asked if the cheap program's samples do not all agree."""
 
 
-def _checked_rule(parameter: str, rule: object) -> Rule:
-    """Return the rule as JSON; None is `DISPUTED`. Raises UserError for one that cannot be
-    followed.
-    """
-    if rule is None:
-        rule = DISPUTED
-    if rule in (ALWAYS, NEVER):
-        return str(rule)
-    form = "give always, never, or weights, bias and threshold"
-    if not isinstance(rule, Mapping) or set(rule) != {"weights", "bias", "threshold"}:
-        raise UserError(f"the router's rule is {str(rule)[:80]!r}: {form}")
-    weights = rule["weights"]
-    if not isinstance(weights, Mapping):
-        raise UserError(f"the weights of the router's rule are {str(weights)[:80]!r}: {form}")
-    for sign in weights:
-        checked_among("sign", sign, SIGNS)
-    numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
-    for name, value in numbers.items():
-        if not is_number(value) or not math.isfinite(value):
-            raise UserError(f"the router's rule has {name} = {value!r}: give a number")
-    return {
-        "weights": {str(name): float(weight) for name, weight in weights.items()},
-        "bias": float(rule["bias"]),
-        "threshold": float(rule["threshold"]),
-    }
+def _checked_rule(parameter: str, rule: str) -> str:
+    checked_among(parameter, rule, RULES)
+    return rule
 
 
 class Router(
@@ -81,10 +41,8 @@ class Router(
     Args:
         cheap: the program that is asked first, or the name of a strategy.
         team: the program that the rule asks; its answer then counts if it can be read.
-        rule: `never`, `always` (the cheap program is not asked), or `{"weights": {SIGN: number},
-            "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign,
-            its expected gain in accuracy, reaches the threshold. The signs are those of `signs_of`.
-            None asks it where the cheap program's samples do not all agree.
+        rule: when the team is asked: `disputed` (where the cheap program's samples do not all
+            agree), `never`, or `always` (the cheap program is not asked).
         calibration: the result of `calibrate`, as JSON.
         lms: LMs by agent.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
@@ -94,15 +52,15 @@ class Router(
     `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`; once calibrated,
     also `person`, with no answer. Each turn has its `part`, `cheap` or `team`.
 
-    Raises UserError for parts that are no programs, and for a rule or calibration that cannot be
-    followed.
+    Raises UserError for parts that are no programs, another rule, and a calibration that cannot be
+    used.
     """
 
     def __init__(
         self,
         cheap: Annotated[str | Program, member],
         team: Annotated[str | Program, member],
-        rule: Annotated[Rule | None, _checked_rule] = None,
+        rule: Annotated[str, _checked_rule] = DISPUTED,
         *,
         calibration: Annotated[
             RouterCalibration | Mapping[str, object] | None, calibration_of, Said.CHANGED
@@ -138,8 +96,7 @@ class Router(
         asked: dict[str, dspy.Prediction] = {}
         if self.rule != ALWAYS:
             asked[CHEAP] = await solved_by(self.cheap, task)
-            signs = signs_of(task, asked[CHEAP].answer, asked[CHEAP].transcript)
-            if not asks_team(self.rule, signs):
+            if self.rule == NEVER or not _is_disputed(task, asked[CHEAP]):
                 return _settled(task, asked)
         asked[TEAM] = await solved_by(self.team, task)
         return _settled(task, asked)
@@ -159,7 +116,7 @@ class Router(
 
         Args:
             questions: questions with gold answers, drawn like those to come, that nothing in the
-                router has learned from: neither demonstrations, nor vote weights, nor its rule.
+                router has learned from: neither demonstrations nor vote weights.
             max_error: the promised share of wrong answers among those given, 0 to 1.
             confidence: the probability that a calibration keeps the promise.
             lm: the LM of agents without one; None takes DSPy's.
@@ -173,11 +130,11 @@ class Router(
         its own probability of an answer (`fm.lm(…, logprobs=True)`, DSPy's decision outputs), its
         vote weighs that much. Thresholds are tested in a fixed sequence, from 15% answered in steps
         of 2.5%, with the exact binomial bound. An answer of the cheap program is accepted from its
-        threshold on, unless a rule of the router sends the question to the team. The other
-        questions go to the team, whose threshold is tested in the same way on the questions that
-        are left; each of the two tests has half the error probability. A question below both
-        thresholds goes to a person: the answer is None and `decided_by` is `person`. With the rule
-        `never` or `always` one program is asked, with all of the error probability.
+        threshold on. The other questions go to the team, whose threshold is tested in the same way
+        on the questions that are left; each of the two tests has half the error probability. A
+        question below both thresholds goes to a person: the answer is None and `decided_by` is
+        `person`. With the rule `never` or `always` one program is asked, with all of the error
+        probability.
 
         If the program or LM of a part changes later, the router warns once and no longer accepts
         its answers. It watches the cheap scores for drift, with a false alarm in at most 1 of 100
@@ -194,7 +151,6 @@ class Router(
             confidence=confidence,
             rule=self.rule,
             lm=lm,
-            routes=self._routes,
             weights_from=weights_from,
             recorded=recorded or {},
             concurrency=concurrency,
@@ -202,20 +158,12 @@ class Router(
         self._watch, self._warned = None, set()
         return self.calibration
 
-    def _routes(self, task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> bool:
-        """Whether a given or learned rule sends the question to the team. The default rule does
-        not: agreement is a part of the score that the threshold decides on.
-        """
-        if isinstance(self.rule, str) or self.rule == DISPUTED:
-            return False
-        return asks_team(self.rule, signs_of(task, answer, transcript))
-
     async def _surely(self, task: Task, calibration: RouterCalibration) -> dspy.Prediction:
         """Return the first answer that reaches the threshold of its part, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
-        # The promise is about the questions that the rule of the calibration keeps.
-        same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
+        # Another rule would keep other questions than those that the promise is about.
+        same_rule = self.rule == calibration.rule
         for index, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
             # The promise is about questions like those of the calibration.
@@ -230,10 +178,8 @@ class Router(
                 continue
             asked[name] = await solved_by(part, task)
             answer, transcript = asked[name].answer, asked[name].transcript
-            routed = name == CHEAP and self._routes(task, answer, transcript)
-            sure = -1.0 if routed else sureness(answer, transcript, task.kind, stage.weights)
-            # The draw breaks ties of ranks; it depends on the question, so that asking again draws
-            # the same.
+            sure = sureness(answer, transcript, task.kind, stage.weights)
+            # The draw breaks ties of ranks; by the question, so that asking again sees the same.
             if index == 0 and watch.see(sure, random.Random(task.key).random()):
                 others = "the team" if len(calibration.stages) > 1 else "a person"
                 self._warn(
@@ -279,42 +225,11 @@ class Router(
         return figures
 
 
-def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> dict[str, float]:
-    """Return the facts that are known before the team is asked: about the question, and about the
-    cheap program's answer.
-
-    `agreement`: the share, 0 to 1, of its samples' or members' answers that are the program's
-    answer, 0 without one; `unreadable`: 1 without an answer; `options`: their number;
-    `question_words`, `context_words` and `argument_words` (of the transcript, divided by the number
-    of answers): log(1 + number of words); `boolean`, `number` and `span`: 1 for a question of this
-    kind.
-    """
-    transcript = list(map(TurnFields.of, transcript))
-    answers = [turn.answer for turn in answering(transcript)]
-    agreement = float(answer is not None)
-    if answers:
-        same = sum(same_answer(given, answer, task.kind) for given in answers)
-        agreement = same / len(answers)
-    words = sum(len(str(turn.text).split()) for turn in transcript)
-    return {
-        "agreement": agreement,
-        "unreadable": float(answer is None),
-        "options": float(len(task.choices or ())),
-        "question_words": math.log1p(len(task.question.split())),
-        "context_words": math.log1p(len((task.context or "").split())),
-        "argument_words": math.log1p(words / max(1, len(answers))),
-        **{kind: float(task.kind == kind) for kind in ("boolean", "number", "span")},
-    }
-
-
-def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
-    """Whether a rule sends a question with these signs to the team."""
-    if isinstance(rule, str):
-        return rule == ALWAYS
-    weights: Mapping[str, float] = rule["weights"]
-    # The team's expected gain in accuracy, -1 to 1, on questions like this one.
-    gain = math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
-    return gain >= float(rule["threshold"])
+def _is_disputed(task: Task, said: dspy.Prediction) -> bool:
+    """Whether the program has no answer, or some sample or member gave another one."""
+    answers = [turn.answer for turn in answering(list(map(TurnFields.of, said.transcript)))]
+    agree = (same_answer(given, said.answer, task.kind) for given in answers)
+    return said.answer is None or not all(agree)
 
 
 def _settled(

@@ -35,7 +35,7 @@ def test_what_functions_return_is_escaped(tmp_path: Path) -> None:
     compared = compare(one, two, names=[EVIL, "two"])
     html = harmless(one)
     assert "&lt;script&gt;" in html
-    assert "9 right of 9" in html
+    assert "right on 9 questions" in html
     harmless(one.rows)
     html = harmless(compared)
     assert "−67" in html or "−66.7" in html

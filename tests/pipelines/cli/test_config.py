@@ -84,14 +84,14 @@ def test_where_defaults_come_from_is_shown(scripted, home, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("lmm = 'openai/x'", "folkmoot.toml: lmm is not an option (did you mean 'lm'?)"),
+        ("lmm = 'openai/x'", "folkmoot.toml has an unknown key 'lmm' (did you mean 'lm'?)"),
         ("concurrency = 0", "folkmoot.toml: concurrency is 0: give a whole number of at least 1"),
         ("concurrency = '16'", "concurrency is '16': give a whole number of at least 1"),
         ("lm = ", "folkmoot.toml is not TOML"),
-        ("yes = true", "folkmoot.toml: yes is for the command line"),
-        (f"api_key = '{KEY}'", "folkmoot.toml: api_key looks like a key"),
+        ("yes = true", "folkmoot.toml has an unknown key 'yes'"),
+        (f"api_key = '{KEY}'", "folkmoot.toml has an unknown key 'api_key'"),
         (f'[ask]\nlm_set = [\'extra_body={{"api_key": "{KEY}"}}\']', "holds a key or password"),
-        ("evaluate = 3", "evaluate is a command: write its options under [evaluate]"),
+        ("ask = 3", "ask is a command: write its options under [ask]"),
     ],
 )
 def test_what_a_file_may_not_say_is_one_line(text: str, told: str) -> None:
@@ -110,22 +110,6 @@ def refused(told: str) -> None:
     assert len(done.stderr.splitlines()) == 1
     assert KEY not in done.output
     assert folkmoot("ask", "--help").exit_code == 0
-
-
-CODE = [
-    *("[evaluate]\nmetric = 'planted:way'", "[tune]\nmetric = 'planted:way'"),
-    *("[compile]\noptimizer = 'planted:best'", "[reproduce]\nenvironment = 'planted:Place'"),
-    *("set = ['strategy=planted:Way']", "set = ['members=[single:planted:Way]']"),
-    "set = ['strategy=\"plan\\x74ed\\x3aWay\"']",
-]
-
-
-@pytest.mark.parametrize("text", CODE)
-def test_no_file_names_code(home: Path, text: str) -> None:
-    (home / "planted.py").write_text("open('ran', 'w').close()\n")
-    config(text, OWN)
-    refused("could name code, which no file may: give it on the command line")
-    assert not (home / "ran").exists()
 
 
 def test_the_example_of_the_docs_is_read(scripted, home, monkeypatch):

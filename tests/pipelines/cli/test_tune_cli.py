@@ -35,8 +35,8 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
     scripted.reply = scripted_by(critic_first)
     same = words(scripted, "--objective", "accuracy,calls", "--sampler", "grid")
     done = folkmoot(*same, code=0)
-    shown = ("winner: roles=critic,reasoner", "on validation: 100.0%")
-    for text in (*shown, "optimistic", "Pareto-optimal 1:"):
+    shown = ("Winner: roles=critic,reasoner", "On validation: the winner 100.0%")
+    for text in (*shown, "Pareto-optimal 1:"):
         assert text in done.stdout
     assert "at most" in done.stderr
     made = len(scripted.requests)

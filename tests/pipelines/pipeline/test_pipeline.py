@@ -21,7 +21,7 @@ from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.pipeline.card import KIND
 from folkmoot.pipelines.runs.study_file import StudyReport
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tuning.report import study_lines
+from folkmoot.pipelines.tuning.report import effect_lines
 
 TEAM = "deliberation:intuitive,reasoner:judge"
 OWN_ROLES = ("lawyer", "clerk")
@@ -82,7 +82,7 @@ def test_each_step_starts_from_what_the_one_before_made(document, tmp_path, scri
     for effect in by_choice.values():
         assert (effect["difference"], effect["questions"]) == (0, 17)
         assert effect["pairs"] > 0
-    effect = study_lines(StudyReport.of(report))["effect 1"]
+    effect = effect_lines(StudyReport.of(report))[0]
     assert effect.startswith("max_rounds 2 instead of 1: 0.0 points [")
     contest = json.loads((out / "contest" / "contest.json").read_text())
     assert set(contest["field"]) == {"one prompt", "one prompt, 3 times", "single:cot", TEAM}
