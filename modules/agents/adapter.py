@@ -19,7 +19,7 @@ from .prompt import DEFAULT_WORDING, chat_messages, plain_prompt, reply_form, sy
 from .reply import parse_reply
 
 
-def settings_of(lm: Any) -> dict[str, object]:
+def settings_of(lm: dspy.BaseLM) -> dict[str, object]:
     """The settings of an LM that are set; none is an address, header or key."""
     settings = {**lm.kwargs, **getattr(lm, "passed", {})}
     return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
@@ -38,12 +38,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 
     def __call__(
         self,
-        lm: Any,
+        lm: dspy.BaseLM,
         lm_kwargs: dict[str, object],
-        signature: Any,
-        demos: list[Any],
+        signature: dspy.SignatureMeta,
+        demos: list[dspy.Example],
         inputs: dict[str, object],
-    ) -> list[dict[str, object]]:
+    ) -> list[dict[str, str]]:
         if profile_of(lm) is None:
             messages = self.messages(signature, demos, inputs)
             request, settings = arguments_of(lm, messages, lm_kwargs)
@@ -55,12 +55,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 
     async def acall(
         self,
-        lm: Any,
+        lm: dspy.BaseLM,
         lm_kwargs: dict[str, object],
-        signature: Any,
-        demos: list[Any],
+        signature: dspy.SignatureMeta,
+        demos: list[dspy.Example],
         inputs: dict[str, object],
-    ) -> list[dict[str, object]]:
+    ) -> list[dict[str, str]]:
         if profile_of(lm) is None:
             # A synchronous LM would hold up the event loop, and all other questions with it.
             if not can_be_awaited(lm):
@@ -88,7 +88,7 @@ def profile_of(lm: object) -> Profile | None:
     return profile if isinstance(profile, Profile) else None
 
 
-def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
+def unobserved(lm: dspy.BaseLM, settings: Mapping[str, object]) -> bool:
     """Whether nothing observes a call, but perhaps its history: no callbacks (tracing), usage
     tracker or stream.
     """
@@ -107,7 +107,7 @@ class Written:
     sampling: Mapping[str, Any]
     extra: Mapping[str, Any]
 
-    def checked(self) -> tuple[Config, Mapping[str, Any]]:
+    def checked(self) -> tuple[Config, Mapping[str, object]]:
         """The sampling as DSPy checks and rounds it, and as the fields of a request, which are kept
         and not to be changed.
         """
@@ -128,7 +128,7 @@ class Written:
 
 
 @lru_cache(maxsize=256)
-def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[str, Any]]:
+def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[str, object]]:
     config = Config(**dict(sampling))
     return config, sampling_of(config)
 
@@ -146,14 +146,14 @@ def sampling_of(config: Config) -> dict[str, Any]:
 class Asked:
     """The request of a seat to an LM with a profile, before it is written in that LM's layout."""
 
-    lm: Any
+    lm: dspy.BaseLM
     lm_kwargs: Mapping[str, object]
-    signature: Any
-    demos: Sequence[Any]
+    signature: dspy.SignatureMeta
+    demos: Sequence[dspy.Example]
     inputs: Mapping[str, Any]
     wording: Wording
 
-    async def directly(self) -> dict[str, object]:
+    async def directly(self) -> dict[str, str]:
         """The fields of the reply of an LM made by `lm`. DSPy's own method passes every call
         through two threads, which takes 0.5 ms.
         """
@@ -186,7 +186,7 @@ class Asked:
         rollout = self.lm_kwargs.get("rollout_id")
         return {} if rollout is None else {"rollout_id": rollout}
 
-    def read(self, text: str | None) -> dict[str, Any]:
+    def read(self, text: str | None) -> dict[str, str]:
         """The fields of the reply. An option's text means this option, even if it is another's
         label.
         """

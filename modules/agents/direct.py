@@ -42,7 +42,7 @@ async def predict_directly(
     return dspy.Prediction(answered)
 
 
-def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, object]) -> bool:
+def _unwatched(predict: dspy.Predict, lm: dspy.BaseLM, settings: Mapping[str, object]) -> bool:
     # Whatever would see a call, or read a reply otherwise than we do, is left to DSPy.
     return (
         type(settings["adapter"]) is ProfileAdapter

@@ -36,7 +36,7 @@ def can_be_awaited(lm: object) -> bool:
 
 
 def arguments_of(
-    lm: Any, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+    lm: dspy.BaseLM, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
 ) -> tuple[list[Request], dict[str, Any]]:
     """The arguments of a call of an LM that ask for one reply to these messages (role, text)."""
     chat = [{"role": role, "content": text} for role, text in messages]
@@ -56,7 +56,7 @@ def texts_of(request: Request) -> list[tuple[str, str]]:
     return [("system", system), *texts] if system else texts
 
 
-def reply_text(outputs: Any) -> str:
+def reply_text(outputs: object) -> str:
     """The text of the first reply, as DSPy hands it on."""
     first = outputs
     if isinstance(outputs, list) and outputs:
@@ -68,7 +68,7 @@ def reply_text(outputs: Any) -> str:
     return str(first or "")
 
 
-async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]) -> str:
+async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[str, Any]) -> str:
     """The text of the reply of an LM made by `fm.lm`, which DSPy keeps in its histories as that of
     any call.
     """
@@ -90,7 +90,7 @@ async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]
 
 
 def _request(
-    lm: Any, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
+    lm: dspy.BaseLM, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
 ) -> Request | None:
     """None where only messages will do, up to DSPy 3.4."""
     # An LM of the user's own, up to DSPy 3.4: its `forward` takes messages.

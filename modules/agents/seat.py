@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ MAX_SHOWN_CHARS = 80
 
 # What writes requests and reads answers is loaded by the first turn.
 @cache
-def _directly() -> Any:
+def _directly() -> Callable[..., Awaitable[dspy.Prediction | None]]:
     from .direct import predict_directly
 
     return predict_directly
@@ -47,7 +47,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
     # DSPy's own warns of a direct call of `forward`, which takes longer than the look-up itself.
     __getattribute__ = object.__getattribute__
 
-    adapter: Any = None
+    adapter: dspy.Adapter | None = None
 
     def reset(self) -> None:
         lm = getattr(self, "lm", None)
@@ -86,7 +86,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         self.lm = self.lm or kept
         return self
 
-    async def acall(self, *args: object, **kwargs: object) -> Any:
+    async def acall(self, *args: object, **kwargs: object) -> dspy.Prediction:
         if (stream := dspy.settings.send_stream) is not None:  # of `dspy.streamify`
             await stream.send(StatusMessage(f"asking {ASKER.get().seat or 'the LM'}"))
         if self.adapter is not None:
@@ -154,7 +154,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self.predict.config = {**self.predict.config, **(sampling or {})}
 
     @property
-    def adapter(self) -> Any:
+    def adapter(self) -> dspy.Adapter | None:
         # an optimizer may have put another predictor there
         return getattr(self.predict, "adapter", None)
 
@@ -303,7 +303,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             return {**inputs, "correction": problem}
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
 
-    def _typed(self, prediction: Any) -> dict[str, Any]:
+    def _typed(self, prediction: dspy.Prediction) -> dict[str, Any]:
         """The output fields, in the types of the signature."""
         return {name: prediction[name] for name in fields_of(self.predict.signature).outputs}
 

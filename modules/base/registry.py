@@ -218,7 +218,7 @@ class Registry(MutableMapping[str, T]):
             )
         return getattr(imported, attribute)
 
-    def _loaded(self, name: str, load: Callable[[], object]) -> Any:
+    def _loaded(self, name: str, load: Callable[[], object]) -> object:
         try:
             return load()
         except (Exception, SystemExit) as problem:  # of somebody else's module

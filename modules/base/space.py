@@ -28,11 +28,11 @@ class When:
     """
 
     parameter: str
-    among: tuple[Any, ...] = ()
+    among: tuple[object, ...] = ()
     above: float | None = None
     less: str | None = None
 
-    def holds(self, setting: Mapping[str, Any]) -> bool:
+    def holds(self, setting: Mapping[str, object]) -> bool:
         if self.parameter not in setting:
             return False
         value = setting[self.parameter]

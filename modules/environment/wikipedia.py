@@ -99,7 +99,7 @@ class WikipediaEnvironment(Environment):
         self.source = f"wikipedia:{self._client.name}"
         self._flights = SingleFlight()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Makes connections anew in another process."""
         return partial(WikipediaEnvironment, **self._settings), (self._host,)
 

@@ -67,11 +67,11 @@ class Setting(NamedTuple):
     """A parameter of a protocol's constructor, and what its annotation says of it."""
 
     name: str
-    kind: Any
-    default: Any
+    kind: object
+    default: object
     marks: tuple[Any, ...]
 
-    def checked(self, value: Any) -> Any:
+    def checked(self, value: object) -> object:
         """The value, as the functions of the annotation give it."""
         for mark in self.marks:
             if isinstance(mark, FunctionType | partial):
@@ -178,7 +178,7 @@ class Declared(Program):
         facts = {"example": name, "read": partial(_read, cls.settings), **facts}
         cls.protocol = Protocol(name, space=ordered, **facts)
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: object, **named: object) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no seat(): name its agents there")
 
     def describe(self) -> Described:
@@ -256,7 +256,7 @@ def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object
     return {setting.name: setting.read(part) for setting, part in named if part}
 
 
-def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
+def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Callable[..., None]:
     """The constructor around `seat`, whose signature shows all that such a program takes."""
     own = inspect.Signature(_taken(seat))
 

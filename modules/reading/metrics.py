@@ -10,7 +10,7 @@ from functools import partial
 from numbers import Number
 from threading import RLock
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import dspy
@@ -62,7 +62,7 @@ class Metric:
     such = "(example, prediction, trace=None)"
     """The parameters of its function."""
 
-    lms: Sequence[Any] = ()
+    lms: Sequence[dspy.BaseLM] = ()
     """The LMs that grade, each asked once for an answer."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Metric:
     def __repr__(self) -> str:
         return f"Metric({self.name})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.spec:
             return metric_of, (self.spec,)
         made = partial(Metric, low=self.low, high=self.high, rate=self.rate)
@@ -143,7 +143,7 @@ class Metric:
         correct = None if self.rate is False else False
         return Graded(self.scale.least, correct)
 
-    async def grade(self, question: Question, prediction: Any) -> Graded:
+    async def grade(self, question: Question, prediction: dspy.Prediction) -> Graded:
         """The score of a prediction. Raises MetricError where there is none."""
         # Ours are quick, and a question without an answer asks nobody: neither needs a thread.
         if self.builtin or prediction.get("answer") is None:
@@ -156,7 +156,7 @@ class Metric:
             return self.graded(_raise, problem)
         return self.graded(lambda: returned)
 
-    def grade_now(self, question: Question, prediction: Any, *more: Any) -> Graded:
+    def grade_now(self, question: Question, prediction: dspy.Prediction, *more: object) -> Graded:
         """`grade` from a thread that may wait; `more` are the trace and what else GEPA passes."""
         if prediction is None or prediction.get("answer") is None:
             return self.lost
@@ -182,7 +182,7 @@ class Metric:
     def ended(self, rows: int) -> None:
         """Called once a run has so many rows. Raises UserError where none could be scored."""
 
-    def graded(self, scored: Callable[..., Any], *arguments: Any) -> Graded:
+    def graded(self, scored: Callable[..., Any], *arguments: object) -> Graded:
         """Checks what a metric returns. Raises MetricError, and whatever ends a run."""
         try:
             returned, feedback = scored(*arguments), None
@@ -217,7 +217,9 @@ class Metric:
         correct = bool(value) if self.rate or verdict else None
         return Graded(value, correct, feedback)
 
-    def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
+    def _arguments(
+        self, question: Question, prediction: dspy.Prediction, *more: object
+    ) -> list[object]:
         # by the names that DSPy's own metrics use
         more_fields = {"response": question.answer, **without(question.meta, question)}
         example = Question(question, **more_fields)
@@ -233,11 +235,11 @@ class Metric:
         return [example, prediction, *more, None, None, None][:count]
 
 
-def _raise(problem: Exception) -> Any:
+def _raise(problem: Exception) -> NoReturn:
     raise problem
 
 
-def metric_of(metric: Any) -> Metric:
+def metric_of(metric: Metric | Callable[..., Any] | str | None) -> Metric:
     """The metric that `metric=` names; None is accuracy. Raises UserError for an unknown one."""
     if isinstance(metric, Metric):
         return metric
@@ -291,7 +293,7 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 
 
 def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
-    def graded(question: Question, prediction: Any) -> bool | float:
+    def graded(question: Question, prediction: dspy.Prediction) -> bool | float:
         gold = question.get("accepted") or str(question.answer)
         return grader(str(prediction.answer), gold, question.kind, question.choices)
 

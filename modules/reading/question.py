@@ -94,7 +94,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 
     def shown(self) -> Question:
         """What a program is shown: no gold answer, and of `meta` only what the user named."""
-        fields: dict[str, Any] = only(self, ("id", *INPUTS, "files"))
+        fields: dict[str, object] = only(self, ("id", *INPUTS, "files"))
         return Question(fields, answer=None, meta=only(self.meta, self._shown))
 
     def inputs(self) -> dspy.Example:

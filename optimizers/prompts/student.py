@@ -176,7 +176,7 @@ class Student(dspy.Module):  # type: ignore[misc]
     def get_lm(self) -> object:
         return dspy.settings.lm
 
-    def set_lm(self, lm: Any) -> None:
+    def set_lm(self, lm: dspy.BaseLM) -> None:
         """Make every seat draw an independent sample from its own LM for each rollout. DSPy passes
         one LM for all seats, which is ignored.
         """

@@ -58,7 +58,7 @@ def heed_interrupts() -> None:
         time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    def dropped(what: Any) -> None:
+    def dropped(what: sys.UnraisableHookArgs) -> None:
         if not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
             return

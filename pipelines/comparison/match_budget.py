@@ -25,7 +25,7 @@ from ...modules.reading.row import CHECK, ResultRow
 from ..base.account import Account, open_account
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
-from ..base.request import CHECKED, LIMITS, entry
+from ..base.request import CHECKED, LIMITS, AnyMetric, entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..evaluation.earlier import Evaluation, earlier
@@ -60,7 +60,7 @@ Agent = Callable[[int], Program]
 class Arm:
     """One LM alone: the folder of its pilot and samples, and how many calls are left to make."""
 
-    lm: Any
+    lm: dspy.BaseLM
     identity: LMFields
     folder: Path
     match: Match
@@ -456,7 +456,7 @@ def _spent_by(run: Evaluation) -> Match:
     return Match(tokens, rows)
 
 
-def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
+def _dollars_per_question(run: Evaluation, lms: Sequence[dspy.BaseLM]) -> float | None:
     """What the run spent per question; None where the price of one of these LMs is not known.
 
     The tokens of a run with one LM are priced at that LM's current price, so that both sides are
@@ -471,7 +471,7 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     return _cost_per_question(run.rows, prices[0])
 
 
-def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
+def metric_of_run(run: Mapping[str, Any], override: AnyMetric | None = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
     Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not

@@ -45,7 +45,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.endpoint import without_keys
-from ..lms.named import billed_as
+from ..lms.named import Billed, billed_as
 from ..lms.store import books_around
 from ..runs.rows import error_row, row_of
 
@@ -253,7 +253,7 @@ def lm_names(program: Program, lm: object) -> str:
     return ", ".join(names) or "no LM"
 
 
-def seat_engines(program: Program, language_model: object) -> list[Any]:
+def seat_engines(program: Program, language_model: object) -> list[Billed]:
     """The engine name under which each seat's LM is billed."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
@@ -265,7 +265,7 @@ def seated_lms(program: Program, language_model: object = None) -> list[object]:
     ]
 
 
-def lms_in(program: Program, language_model: object = None) -> list[Any]:
+def lms_in(program: Program, language_model: object = None) -> list[dspy.BaseLM]:
     """Every LM that may be called: those of the seats and other predictors, those inside a user's
     own program, the default LM, and DSPy's.
     """

@@ -83,7 +83,7 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
 
 def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
     """Run the ensemble on training questions by majority, then set its weights from those rows."""
-    program: Any = plan.program
+    program = plan.program
     with program.unweighed():
         training = _evaluated(plan.on_training(WEIGHTS))
         if training.summary.stopped:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import dspy
 
@@ -45,7 +45,7 @@ def fresh(repeat: int) -> Iterator[None]:
         yield
 
 
-def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
+def without_cache(program: Program, lm: dspy.BaseLM) -> tuple[Program, dspy.BaseLM]:
     """The program and the LM for repeats, which bypass DSPy's own cache of LMs that folkmoot did
     not make, since it would return the first answer again.
     """

@@ -168,7 +168,7 @@ class Engine:
     def __deepcopy__(self, memo: dict[int, object]) -> Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """The state for another process, which reads keys from its own environment."""
         if self.endpoint is None:
             own: dict[str, Any] = {"store": self.store, "settings": self.settings, "cached": False}

@@ -59,7 +59,7 @@ class _Call:
     the call, and `ended` that it is being booked.
     """
 
-    lm: Any
+    lm: dspy.BaseLM
     entry: Entry | None = None
     booking: Booking = field(default_factory=Booking)
     watched: SeenCall | None = None

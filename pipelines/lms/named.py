@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import dspy
 
@@ -133,7 +133,7 @@ def default_lm() -> str:
     return settings_now().lm or DEFAULT_LM
 
 
-def lm_given(lm_or_name: object) -> Any:
+def lm_given(lm_or_name: object) -> dspy.BaseLM:
     """Make a user's LM: an LM is returned unchanged, a name is made into one, and None means DSPy's
     configured LM, else that of FOLKMOOT_LM.
     """
@@ -218,15 +218,19 @@ class ForeignLM:
         return no_price([self.model])
 
 
-def billed_as(lm: object) -> Engine | ForeignLM:
-    """The object by which an LM's calls are counted and priced: its engine, or the facts known by
-    its name.
-    """
+Billed: TypeAlias = Engine | ForeignLM
+"""That by which an LM's calls are counted and priced: its engine, or what is known by its
+name.
+"""
+
+
+def billed_as(lm: object) -> Billed:
+    """That by which the calls of an LM are billed."""
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
-def lm_identity(language_model: Any) -> LMFields | None:
+def lm_identity(language_model: dspy.BaseLM) -> LMFields | None:
     """The identity of this LM in records: name, endpoint, profile and settings; never a key."""
     engine = engine_of(language_model)
     if engine is None:

@@ -76,7 +76,7 @@ class CallStore:
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """The state for another process, which opens the same folder."""
         return partial(CallStore, readonly=self.readonly), (self.folder.absolute(),)
 

@@ -38,7 +38,7 @@ class Pipeline(ShownResult):
     a line for each step; `registered` is its name in MLflow's registry.
     """
 
-    def __init__(self, folder: Path, keep: Any = None) -> None:
+    def __init__(self, folder: Path, keep: object = None) -> None:
         self.folder, self._keep = folder, keep
         self.card = KIND.card(folder)
         self.sentences, self.stopped = self.card.sentences, self.card.problem

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
-from typing import Any
 
 from markupsafe import Markup
 
@@ -99,7 +98,7 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
         ]
 
 
-def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
+def _question(runs: Sequence[Sequence[ResultRow]]) -> list[object]:
     row = next(rows[0] for rows in runs if rows)
     choices = row.choices or {}
     about = [f"{name}: {value}" for name, value in scrubbed(row.meta or {}).items()]
@@ -116,7 +115,7 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
     ]
 
 
-def _answer(rows: Sequence[ResultRow]) -> list[Any]:
+def _answer(rows: Sequence[ResultRow]) -> list[object]:
     """What became of a question; where its repeats differ in that, the mean of their scores."""
     states = {row_state(row) for row in rows}
     state, score = states.pop(), rows[0].score
@@ -131,7 +130,7 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     ]
 
 
-def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
+def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[object]:
     """The dialogue of a question; of its repeats, that of the first."""
     row = rows[0]
     one = shown(row, longest)
@@ -149,7 +148,7 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
     ]
 
 
-def _turn(turn: ShownTurn) -> list[Any]:
+def _turn(turn: ShownTurn) -> list[object]:
     """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
     `TURNED`), note, and steps (thought, action, observation) with how many there are more.
     """
@@ -164,7 +163,7 @@ def _turn(turn: ShownTurn) -> list[Any]:
     return [*shown_turn, TURNED.index(turn.turned), turn.note or "", turn.steps, turn.more_steps]
 
 
-def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
+def _packed(lines: Iterable[str]) -> Iterator[list[object]]:
     """Lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
     # The None after the last line closes the last pack.

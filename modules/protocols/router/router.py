@@ -246,7 +246,7 @@ class Router(
             self._warned.add(sentence)
             warnings.warn(sentence, stacklevel=2)
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """The questions `routed` to the team, their number and `share_routed`, 0 to 1; `questions`
         and `accuracy` of those (`team`) and of the others (`cheap`), and how many of all were left
         to a `person`, if any. Failed questions are left out.
