@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import dspy
 from pydantic import TypeAdapter, ValidationError
@@ -64,7 +64,7 @@ def _checked(where: str, content: Mapping[str, object]) -> Worked:
         ) from None
 
 
-def demo_of(worked: Worked, signature: type[dspy.Signature], **more: Any) -> dspy.Example:
+def demo_of(worked: Worked, signature: type[dspy.Signature], **more: object) -> dspy.Example:
     """The worked question as a DSPy demo of a seat with this signature.
 
     `more` are notes and outputs that are this seat's own. Raises UserError when nothing is written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ MAX_SHOWN_CHARS = 80
 
 # What writes requests and reads answers is loaded by the first turn.
 @cache
-def _directly() -> Callable[..., Awaitable[dspy.Prediction | None]]:
+def _directly() -> Any:
     from .direct import predict_directly
 
     return predict_directly

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .context import SOURCE, bound
 from .errors import UserError, did_you_mean, no_such
@@ -55,13 +55,13 @@ def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]
     return {group: tuple(found.select(group=group)) for group in ours}
 
 
-class Found(NamedTuple):
+class Found(NamedTuple, Generic[T]):
     """The result of looking up a spec: the name, the thing of that name, and the text after the
     name and a colon.
     """
 
     name: str
-    thing: Any
+    thing: T
     rest: str
 
 
@@ -147,7 +147,7 @@ class Registry(MutableMapping[str, T]):
             raise no_such(self.what, name, self.names())
         return found
 
-    def spec(self, text: str) -> Found | None:
+    def spec(self, text: str) -> Found[T] | None:
         """The name or `module:Name` that a user's spec begins with; None when there is no such
         thing.
 

@@ -53,7 +53,7 @@ class Declaration(NamedTuple):
     """A distribution of Optuna's by the name of its class, with the arguments it is made of."""
 
     kind: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
     def made(self) -> Distribution:
         of_optuna = import_module("optuna.distributions")
@@ -130,7 +130,9 @@ def lists(
     """
     allowed = list(items)
     most = len(allowed) if most is None else most
-    ways: dict[tuple[bool, bool], Callable[[Sequence[Any], int], Iterator[tuple[Any, ...]]]] = {
+    ways: dict[
+        tuple[bool, bool], Callable[[Sequence[object], int], Iterator[tuple[object, ...]]]
+    ] = {
         (True, True): lambda items, size: itertools.product(items, repeat=size),
         (True, False): itertools.permutations,
         (False, True): itertools.combinations_with_replacement,

@@ -161,7 +161,7 @@ class Protocol:
     program: Callable[..., object] | None = None
     learning: Trainable | None = None
 
-    def make(self, **parameters: object) -> object:
+    def make(self, **parameters: object) -> Any:
         """A program with these parameters."""
         assert self.program is not None, f"{self.name} is not registered"
         return self.program(**parameters)

@@ -263,8 +263,7 @@ def metric_of(metric: Metric | Callable[..., Any] | str | None) -> Metric:
             f"there is no metric{source} {name!r}{did_you_mean(name, names)}: take "
             f"{', '.join(names)}, or name your own as module:function"
         )
-    named: Metric = spec.thing
-    return named
+    return spec.thing
 
 
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:

@@ -283,12 +283,19 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 "concurrency": request.concurrency,
                 **request.named(*LIMITS),
             }
-            # Answers from the cache would not show what a sample costs.
-            apart: dict[str, Any] = {"cache": False, "tracking": False, "progress": False}
             match = arm.match
             if request.single is None:
                 tried, place = plan.agent(of_pilot), arm.folder / "pilot"
-                pilot = evaluate(tried, plan.pilot, out=place, **apart, **shared)
+                # Answers from the cache would not show what a sample costs.
+                pilot = evaluate(
+                    tried,
+                    plan.pilot,
+                    out=place,
+                    cache=False,
+                    tracking=False,
+                    progress=False,
+                    **shared,
+                )
                 if pilot.summary.stopped:
                     raise BudgetSpent(pilot.summary.stopped)
                 match = _measured(match, pilot)

@@ -283,11 +283,18 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     teacher, parts = _teacher(request.teacher, seating), dict[str, CompilationPlan]()
     if learning is not None:
         program = learning.fresh(program)
-        common: Any = {"metric": metric, "lm": lm, "prompt_lm": prompt_lm, "teacher": teacher}
-        common |= request.named("optimizer", "preset", "seed", "concurrency", "cache", "keep")
         for name, member in program.members.items():
             if predictors_of(member):
-                part = CompileRequest(member, learn, **common, tracking=False)
+                part = CompileRequest(
+                    member,
+                    learn,
+                    metric=metric,
+                    lm=lm,
+                    prompt_lm=prompt_lm,
+                    teacher=teacher,
+                    tracking=False,
+                    **request.named("optimizer", "preset", "seed", "concurrency", "cache", "keep"),
+                )
                 parts[name] = plan_compilation(part)
     if not parts:
         teacher = _teaching(teacher, program, lm, chosen)

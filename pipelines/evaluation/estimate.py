@@ -13,8 +13,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-import dspy
-
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.profile import DEFAULT_PROFILE
 from ...modules.agents.prompt import MAX_EVIDENCE_CHARS, chat_messages, plain_prompt
@@ -274,7 +272,7 @@ def _texts(seat: Seat, lm: object, question: Question) -> Iterator[str]:
         yield from (text for _, text in chat_messages(*shown))
 
 
-def _reply_tokens(seat: Seat, lm: dspy.BaseLM) -> tuple[float, float]:
+def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
     settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
     limit = settings.get("max_tokens")
     if limit is None and lm is not None and thinks(lm.model):

@@ -171,8 +171,16 @@ class Engine:
     def __reduce__(self) -> tuple[object, ...]:
         """The state for another process, which reads keys from its own environment."""
         if self.endpoint is None:
-            own: dict[str, Any] = {"store": self.store, "settings": self.settings, "cached": False}
-            made = partial(Engine, self.model, None, self.profile, identity=self.identity, **own)
+            made = partial(
+                Engine,
+                self.model,
+                None,
+                self.profile,
+                identity=self.identity,
+                store=self.store,
+                settings=self.settings,
+                cached=False,
+            )
             return made, ()
         if "@" in urlsplit(self.reached["api_base"] or "").netloc:
             raise UserError(
@@ -204,7 +212,7 @@ class Engine:
             ),
         )
 
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
+    async def stream(self, request: Request) -> AsyncIterator[object]:
         """The events of a reply, its text in one chunk, for `dspy.streamify`."""
         for event in response_to_events(await self.complete(request)):
             yield event
@@ -932,7 +940,7 @@ class SyncEngine:
     def complete(self, request: Request) -> Response:
         return run_sync(self.engine.complete, request)
 
-    def stream(self, request: Request) -> Iterator[Any]:
+    def stream(self, request: Request) -> Iterator[object]:
         return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:

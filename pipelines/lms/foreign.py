@@ -67,7 +67,7 @@ class _Call:
     ended: bool = False
     restored: Restored = ()
     history: list[Mapping[str, object]] = field(default_factory=list)
-    settings: AbstractContextManager[Any] | None = None
+    settings: AbstractContextManager[object] | None = None
 
     def book(self, call_id: str, inputs: Mapping[str, object]) -> None:
         """Reserve the call's budget, and write it to the ledgers before it is made. Raises
@@ -288,7 +288,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             return [(OPEN_BOOKS, OPEN_BOOKS.set(self.books))]
         return [(known, known.set(carried[known])) for known in OF_A_CALL if known in carried]
 
-    def _counted_by(self, instance: Any) -> ForeignMeter:
+    def _counted_by(self, instance: dspy.BaseLM) -> ForeignMeter:
         """The meter that counts a call: the one of its run, else the innermost one."""
         meters = [callback for callback in instance.callbacks if isinstance(callback, ForeignMeter)]
         current: ForeignMeter | None = books_around().meter

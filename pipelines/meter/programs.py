@@ -142,7 +142,7 @@ class Metered(Foreign):
             prediction["answer"] = prediction["kept"]
         return prediction
 
-    async def _asked(self, *arguments: object, **fields: object) -> tuple[Any, list[TurnFields]]:
+    async def _asked(self, *arguments: object, **fields: object) -> tuple[object, list[TurnFields]]:
         if not asks_for(self.module, ENDPOINT):
             return await super()._asked(*arguments, **fields)
         from .server import LOOPBACK, metered_endpoint
@@ -158,7 +158,7 @@ class Metered(Foreign):
                     record_turn(turn)
         return answer, session.turns
 
-    async def _call(self, *arguments: object, **fields: object) -> Any:
+    async def _call(self, *arguments: object, **fields: object) -> object:
         if FOLDER not in fields:
             return await super()._call(*arguments, **fields)
         place = place_around()
@@ -171,7 +171,7 @@ async def acted(
     place: Workplace,
     module: Any,
     inputs: Mapping[str, str],
-    arguments: Sequence[Any],
+    arguments: Sequence[object],
     fields: Mapping[str, Any],
 ) -> dict[str, str]:
     """What a program left in a task's folder, as a row keeps it and whole. `module` may be the name
@@ -287,7 +287,7 @@ class Start:
 
     async def __call__(
         self, question: Question, endpoint: Endpoint, folder: Path | None = None
-    ) -> Any:
+    ) -> object:
         """The command's answer to one question. Raises CommandError where it gives none."""
         with (
             TemporaryFile() as printed,
@@ -439,7 +439,7 @@ def _reason(file: IO[bytes]) -> str:
     return " ".join(named[-1].split()).strip(" |")
 
 
-def _answer(line: str) -> Any:
+def _answer(line: str) -> object:
     """The answer in a command's last line; an object without `answer` counts as text."""
     try:
         value = json.loads(line)

@@ -10,8 +10,7 @@ from ...modules.base.errors import UserError
 from .figure import BLUE, GREY, Units, new_figure, saved
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from .figure import Axes, Figure
 
 Ends = tuple[float, float, float]
 """A value with the ends of its interval."""

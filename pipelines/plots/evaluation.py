@@ -15,7 +15,7 @@ from .comparison import Ends, intervals_drawn
 from .figure import BLUE, GREY, ORANGE, new_figure, saved, two_axes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from .figure import Axes
 
 
 def score_plot(scores: Mapping[str, Ends], path: Path, *, metric: str, rate: bool = True) -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
 
 BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
 COLOURS = (BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa", GREY)

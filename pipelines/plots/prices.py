@@ -10,7 +10,7 @@ from .comparison import Ends
 from .figure import BLUE, GREY, Units, new_figure, saved
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from .figure import Axes
 
 APART = 0.06  # least distance of two names, as a share of the height
 

@@ -126,8 +126,9 @@ class Check(Metric):
     @property
     def like(self) -> partial[Check]:
         """Makes another check in the same sandbox."""
-        how: dict[str, Any] = {"answer_file": self.answer_file, "sandbox": self.sandbox.name}
-        return partial(Check, **how, seconds=self.seconds)
+        return partial(
+            Check, answer_file=self.answer_file, sandbox=self.sandbox.name, seconds=self.seconds
+        )
 
     def identity(self) -> MetricFields:
         asked = self.command or code_of(self.function)
@@ -308,9 +309,17 @@ async def in_sandbox(
     how: Started, folder: Path | None, out: Any, err: Any, seconds: float, given: bytes = b""
 ) -> int:
     """The exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
-    where: Any = {"environment": how.environment, "cwd": how.cwd, "folder": folder}
     try:
-        return await exit_code(how.words, out, err, seconds=seconds, given=given, **where)
+        return await exit_code(
+            how.words,
+            out,
+            err,
+            seconds=seconds,
+            given=given,
+            environment=how.environment,
+            cwd=how.cwd,
+            folder=folder,
+        )
     finally:
         if how.after:
             quiet = asyncio.subprocess.DEVNULL

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import dspy
 import numpy as np
 import numpy.typing as npt
 
@@ -110,7 +109,7 @@ class LivePlan(TrainingPlan):
 
     questions: list[Question]
     test: list[Question]
-    lm: dspy.BaseLM
+    lm: Any
 
     @cached_property
     def _learning(self) -> CostEstimate:

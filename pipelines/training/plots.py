@@ -16,8 +16,7 @@ import numpy.typing as npt
 from ..plots.figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from ..plots.figure import Axes, Figure
 
 MOST_GRAPHS = 6
 """How many moments of a training the plot of graphs shows."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import dspy
 import optuna
 
 from ...modules.base.errors import UserError
@@ -224,7 +223,7 @@ def _seats(seating: Seating) -> dict[str, object]:
     return seats
 
 
-def _check_prices(seating: Seating, space: TuneSpace, lm: dspy.BaseLM) -> None:
+def _check_prices(seating: Seating, space: TuneSpace, lm: Any) -> None:
     used = [str(value) for branch in space.branches for value in branch.lms.values()]
     if lm is not None:
         used.append(lm.model)
