@@ -26,7 +26,7 @@ from ..base.account import Account, open_account
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
 from ..base.request import CHECKED, LIMITS, AnyMetric, entry
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, Manifest
 from ..base.wording import counted, money
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
@@ -478,7 +478,7 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[dspy.BaseLM]) -> float 
     return _cost_per_question(run.rows, prices[0])
 
 
-def metric_of_run(run: Mapping[str, Any], override: AnyMetric | None = None) -> Metric:
+def metric_of_run(run: Manifest, override: AnyMetric | None = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
     Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not
