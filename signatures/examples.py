@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import dspy
 
@@ -35,7 +34,7 @@ class Worked:
     trace: Sequence[tuple[str, str, str]] = ()
 
     @property
-    def inputs(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, object]:
         inputs = {"question": self.question, "choices": self.choices, "kind": self.kind}
         return inputs | ({"context": self.context} if self.context else {})
 

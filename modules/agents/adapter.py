@@ -21,7 +21,7 @@ from .prompt import DEFAULT_WORDING, chat_messages, plain_prompt, reply_form, sy
 from .reply import parse_reply
 
 
-def settings_of(lm: Any) -> dict[str, object]:
+def settings_of(lm: dspy.BaseLM) -> dict[str, object]:
     """The settings of an LM that are not None, without addresses, headers and keys."""
     settings = {**lm.kwargs, **getattr(lm, "passed", {})}
     return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
@@ -41,12 +41,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 
     def __call__(
         self,
-        lm: Any,
+        lm: dspy.BaseLM,
         lm_kwargs: dict[str, object],
-        signature: Any,
-        demos: list[Any],
+        signature: dspy.SignatureMeta,
+        demos: list[dspy.Example],
         inputs: dict[str, object],
-    ) -> list[dict[str, object]]:
+    ) -> list[dict[str, str]]:
         if profile_of(lm) is None:
             messages = self.messages(signature, demos, inputs)
             request, settings = arguments_of(lm, messages, lm_kwargs)
@@ -58,12 +58,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 
     async def acall(
         self,
-        lm: Any,
+        lm: dspy.BaseLM,
         lm_kwargs: dict[str, object],
-        signature: Any,
-        demos: list[Any],
+        signature: dspy.SignatureMeta,
+        demos: list[dspy.Example],
         inputs: dict[str, object],
-    ) -> list[dict[str, object]]:
+    ) -> list[dict[str, str]]:
         if profile_of(lm) is None:
             # A synchronous LM would hold up the event loop, and all other questions with it.
             if not can_be_awaited(lm):
@@ -92,7 +92,7 @@ def profile_of(lm: object) -> Profile | None:
     return profile if isinstance(profile, Profile) else None
 
 
-def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
+def unobserved(lm: dspy.BaseLM, settings: Mapping[str, object]) -> bool:
     """Whether an LM can be asked without DSPy, because nothing of DSPy's but its history would see
     the call: no callback (such as tracing), usage tracker or stream.
     """
@@ -111,7 +111,7 @@ class Written:
     sampling: Mapping[str, Any]
     extra: Mapping[str, Any]
 
-    def checked(self) -> tuple[Config, Mapping[str, Any]]:
+    def checked(self) -> tuple[Config, Mapping[str, object]]:
         """The sampling as DSPy's Config, which checks and rounds it, and as the fields of a
         request. Both are cached: do not change them.
         """
@@ -132,7 +132,7 @@ class Written:
 
 
 @lru_cache(maxsize=256)
-def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[str, Any]]:
+def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[str, object]]:
     config = Config(**dict(sampling))
     return config, sampling_of(config)
 
@@ -150,14 +150,14 @@ def sampling_of(config: Config) -> dict[str, Any]:
 class Asked:
     """What an agent asks an LM with a profile: from it, the request is written."""
 
-    lm: Any
+    lm: dspy.BaseLM
     lm_kwargs: Mapping[str, object]
-    signature: Any
-    demos: Sequence[Any]
+    signature: dspy.SignatureMeta
+    demos: Sequence[dspy.Example]
     inputs: Mapping[str, Any]
     wording: Wording
 
-    async def directly(self) -> dict[str, object]:
+    async def directly(self) -> dict[str, str]:
         """Ask the LM without DSPy in between; returns the fields of its reply.
 
         DSPy's own method passes every call through two threads, which takes 0.5 ms.
@@ -191,7 +191,7 @@ class Asked:
         rollout = self.lm_kwargs.get("rollout_id")
         return {} if rollout is None else {"rollout_id": rollout}
 
-    def read(self, text: str | None) -> dict[str, Any]:
+    def read(self, text: str | None) -> dict[str, str]:
         """The fields of a reply. An LM that answers with an option's text gets that option's
         label as its answer.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import dspy
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +14,7 @@ from ..base.errors import UserError, first_fault
 from ..base.yaml_file import read_yaml
 from ..reading.question import INPUTS, from_row
 
-Demonstration: TypeAlias = str | Path | Mapping[str, object] | None
+Demonstration: TypeAlias = str | Path | Mapping[str, object]
 """The name of a built-in worked question, the path of a YAML or JSON file with one, or the content
 of such a file.
 """
@@ -39,7 +39,7 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
     return _checked(where, content)
 
 
-def held(demonstration: Demonstration) -> str | dict[str, object] | None:
+def held(demonstration: Demonstration | None) -> str | dict[str, object] | None:
     """A demonstration as it is saved with a program: its built-in name, or its whole content."""
     if demonstration is None or (
         isinstance(demonstration, str) and demonstration in worked_examples()
@@ -63,7 +63,7 @@ def _checked(where: str, content: Mapping[str, object]) -> Worked:
         ) from None
 
 
-def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
+def demo_of(worked: Worked, signature: type[dspy.Signature], **more: object) -> dspy.Example:
     """The worked question as a DSPy demo for an agent with this signature.
 
     `more` are notes and output fields for this agent alone. Raises UserError if an output field of

@@ -42,7 +42,7 @@ async def predict_directly(
     return dspy.Prediction(answered)
 
 
-def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, object]) -> bool:
+def _unwatched(predict: dspy.Predict, lm: dspy.BaseLM, settings: Mapping[str, object]) -> bool:
     """Whether nothing would see the call, nor read its reply differently from our adapter."""
     return (
         type(settings["adapter"]) is ProfileAdapter

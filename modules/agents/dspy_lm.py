@@ -36,7 +36,7 @@ def can_be_awaited(lm: object) -> bool:
 
 
 def arguments_of(
-    lm: Any, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+    lm: dspy.BaseLM, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
 ) -> tuple[list[Request], dict[str, Any]]:
     """The arguments, by position and by name, for calling an LM so that it replies once to these
     messages (role, text).
@@ -58,7 +58,7 @@ def texts_of(request: Request) -> list[tuple[str, str]]:
     return [("system", system), *texts] if system else texts
 
 
-def reply_text(outputs: Any) -> str:
+def reply_text(outputs: object) -> str:
     """The text of the first reply in what DSPy's LMs return."""
     first = outputs
     if isinstance(outputs, list) and outputs:
@@ -70,7 +70,7 @@ def reply_text(outputs: Any) -> str:
     return str(first or "")
 
 
-async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]) -> str:
+async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[str, Any]) -> str:
     """The text of the reply of an LM made by `fm.lm`; the call is kept in DSPy's histories."""
     from dspy.clients.execution import CallResult, PreparedCall, finalize
 
@@ -90,7 +90,7 @@ async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]
 
 
 def _request(
-    lm: Any, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
+    lm: dspy.BaseLM, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
 ) -> Request | None:
     """The request for a chat; None if this LM needs messages as dictionaries (up to DSPy 3.4)."""
     # An LM of the user's own, up to DSPy 3.4: its `forward` takes messages.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
+import dspy
 from pydantic_core import PydanticUndefined
 
 
@@ -32,7 +33,7 @@ class Fields:
 
 
 @lru_cache(maxsize=256)
-def fields_of(signature: Any) -> Fields:
+def fields_of(signature: dspy.SignatureMeta) -> Fields:
     """The fields of a signature class."""
     inputs, outputs = signature.input_fields, signature.output_fields
     named, options, plain = [], {}, True

@@ -5,7 +5,6 @@ rubric.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import dspy
 
@@ -37,7 +36,7 @@ class JudgeMetric(Metric):
         super().__init__(self._judged, JUDGE, rate=True)
         self.spec = JUDGE
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return JudgeMetric, (self.lm,)
 
     def identity(self) -> MetricFields:
@@ -47,7 +46,7 @@ class JudgeMetric(Metric):
         code = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
         return MetricFields(name=JUDGE, spec=JUDGE, code=code, low=0.0, high=1.0, rate=True)
 
-    async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
+    async def _judged(self, question: Question, prediction: dspy.Prediction) -> dspy.Prediction:
         rubric = question.meta.get("rubric")
         reference = {"title": REFERENCE, "text": gold_text(question.gold)}
         rules = [{"title": RUBRIC, "text": str(rubric)}] if rubric else []

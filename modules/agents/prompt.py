@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import dspy
+
 from ...signatures import frame
 from ..base.fence import cut, disarm, fence, one_line
 from .fields import fields_of
@@ -98,8 +100,8 @@ def system_text(signature: object, wording: Wording) -> str:
 
 
 def chat_messages(
-    signature: Any,
-    demos: Sequence[Any],
+    signature: dspy.SignatureMeta,
+    demos: Sequence[dspy.Example],
     inputs: Mapping[str, object],
     profile: Profile,
     wording: Wording = DEFAULT_WORDING,
@@ -120,7 +122,7 @@ def chat_messages(
     return messages
 
 
-def _finished(signature: Any, demo: Any) -> bool:
+def _finished(signature: dspy.SignatureMeta, demo: dspy.Example) -> bool:
     """Whether a demonstration has this agent's last output field; one made for another agent may
     not.
     """
@@ -128,7 +130,7 @@ def _finished(signature: Any, demo: Any) -> bool:
 
 
 def _user_text(
-    signature: Any,
+    signature: dspy.SignatureMeta,
     inputs: Mapping[str, object],
     profile: Profile,
     wording: Wording,
@@ -206,7 +208,9 @@ def _with_answer(
 
 
 @lru_cache(maxsize=256)
-def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tuple[str, str]:
+def _orders_of(
+    signature: dspy.SignatureMeta, instructions: str | None, wording: Wording
+) -> tuple[str, str]:
     """The instructions of this agent, and the line that names its output fields. If the
     instructions end in such a line, that one is used.
 
@@ -246,7 +250,10 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
 
 
 def plain_prompt(
-    signature: Any, demos: Sequence[Any], inputs: Mapping[str, object], profile: Profile
+    signature: dspy.SignatureMeta,
+    demos: Sequence[dspy.Example],
+    inputs: Mapping[str, object],
+    profile: Profile,
 ) -> str:
     """Bare text for a base LM to continue: finished demonstrations, then the question and the name
     of the first output field.

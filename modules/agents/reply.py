@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import json_repair
 
@@ -23,7 +22,7 @@ _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 def parse_reply(
     signature: object, text: str, profile: Profile, kind: object = None
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """The output fields of a reply, each as text; those that the reply lacks are empty.
 
     It may be a JSON object, have DSPy's `[[ ## name ## ]]` headings, or lines such as `Action: …`.

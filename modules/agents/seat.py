@@ -47,7 +47,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
     # DSPy's own warns of direct calls of `forward`, which makes each look-up several times slower.
     __getattribute__ = object.__getattribute__
 
-    adapter: Any = None
+    adapter: dspy.Adapter | None = None
 
     def reset(self) -> None:
         lm = getattr(self, "lm", None)
@@ -84,7 +84,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         self.lm = self.lm or kept
         return self
 
-    async def acall(self, *args: object, **kwargs: object) -> Any:
+    async def acall(self, *args: object, **kwargs: object) -> dspy.Prediction:
         if (stream := dspy.settings.send_stream) is not None:  # of `dspy.streamify`
             await stream.send(StatusMessage(f"asking {ASKER.get().seat or 'the LM'}"))
         if self.adapter is not None:
@@ -152,7 +152,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self.predict.config = {**self.predict.config, **(sampling or {})}
 
     @property
-    def adapter(self) -> Any:
+    def adapter(self) -> dspy.Adapter | None:
         # Not `self.predict.adapter`: an optimizer may have put in another kind of predictor.
         return getattr(self.predict, "adapter", None)
 
@@ -304,7 +304,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             return {**inputs, "correction": problem}
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
 
-    def _typed(self, prediction: Any) -> dict[str, Any]:
+    def _typed(self, prediction: dspy.Prediction) -> dict[str, Any]:
         """The output fields, in the types of the signature."""
         return {name: prediction[name] for name in fields_of(self.predict.signature).outputs}
 

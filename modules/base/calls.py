@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -140,7 +140,7 @@ def refused(reason: FatalCallError) -> FatalCallError:
     return reason
 
 
-class refusals(bound[Any]):  # noqa: N801
+class refusals(bound[list[FatalCallError] | None]):  # noqa: N801
     """Raise the reason of a call that was refused inside the block, even if it was caught there."""
 
     def __init__(self) -> None:

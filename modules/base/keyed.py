@@ -21,7 +21,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+def without_none(values: Mapping[K, V | None]) -> dict[K, V]:
     """The entries whose value is not None."""
     return {name: value for name, value in values.items() if value is not None}
 

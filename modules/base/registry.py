@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .context import SOURCE, bound
 from .errors import UserError, did_you_mean, no_such
@@ -59,11 +59,11 @@ def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]
     return {group: tuple(found.select(group=group)) for group in ours}
 
 
-class Found(NamedTuple):
+class Found(NamedTuple, Generic[T]):
     """What a spec such as `NAME:rest` names: the name, the thing of that name, and the rest."""
 
     name: str
-    thing: Any
+    thing: T
     rest: str
 
 
@@ -154,7 +154,7 @@ class Registry(MutableMapping[str, T]):
             raise no_such(self.what, name, self.names())
         return found
 
-    def spec(self, text: str) -> Found | None:
+    def spec(self, text: str) -> Found[T] | None:
         """What is named by the beginning of a user's spec, a known name or `module:Name`; None if
         there is no such thing.
 
@@ -226,7 +226,7 @@ class Registry(MutableMapping[str, T]):
             )
         return getattr(imported, attribute)
 
-    def _loaded(self, name: str, load: Callable[[], object]) -> Any:
+    def _loaded(self, name: str, load: Callable[[], object]) -> object:
         try:
             return load()
         except (Exception, SystemExit) as problem:  # of somebody else's module

@@ -29,11 +29,11 @@ class When:
     """
 
     parameter: str
-    among: tuple[Any, ...] = ()
+    among: tuple[object, ...] = ()
     above: float | None = None
     less: str | None = None
 
-    def holds(self, setting: Mapping[str, Any]) -> bool:
+    def holds(self, setting: Mapping[str, object]) -> bool:
         if self.parameter not in setting:
             return False
         value = setting[self.parameter]
@@ -54,7 +54,7 @@ class Declaration(NamedTuple):
     """A distribution of Optuna's that is not made yet: its class's name and its arguments."""
 
     kind: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
     def made(self) -> Distribution:
         of_optuna = import_module("optuna.distributions")
@@ -133,7 +133,9 @@ def lists(
     """
     allowed = list(items)
     most = len(allowed) if most is None else most
-    ways: dict[tuple[bool, bool], Callable[[Sequence[Any], int], Iterator[tuple[Any, ...]]]] = {
+    ways: dict[
+        tuple[bool, bool], Callable[[Sequence[object], int], Iterator[tuple[object, ...]]]
+    ] = {
         (True, True): lambda items, size: itertools.product(items, repeat=size),
         (True, False): itertools.permutations,
         (False, True): itertools.combinations_with_replacement,

@@ -46,7 +46,7 @@ class RecordingEnvironment(Environment):
         }
         self._record = _Record(Path(path), about)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """In another process, the copy adds to the same file."""
         return RecordingEnvironment, (self._environment, self._record.path.absolute())
 
@@ -89,7 +89,7 @@ class ReplayEnvironment(Environment):
         self._record = _Record(Path(path), None)
         self.source = self._record.about["source"]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """In another process, the copy opens the same file."""
         return ReplayEnvironment, (self._record.path.absolute(),)
 

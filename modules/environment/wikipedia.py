@@ -98,7 +98,7 @@ class WikipediaEnvironment(Environment):
         self.source = f"wikipedia:{self._client.name}"
         self._flights = SingleFlight()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """In another process, the copy has connections of its own."""
         return partial(WikipediaEnvironment, **self._settings), (self._host,)
 

@@ -50,7 +50,7 @@ class CheckedFields:
 
 
 @cache
-def _adapters(kind: type[Any]) -> dict[str, TypeAdapter[Any]]:
+def _adapters(kind: type[Any]) -> dict[str, TypeAdapter[object]]:
     hints = get_type_hints(kind, include_extras=True)
     strictly = ConfigDict(strict=True, allow_inf_nan=False)
     return {field.name: TypeAdapter(hints[field.name], config=strictly) for field in fields(kind)}

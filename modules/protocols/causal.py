@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import dspy
 
@@ -134,9 +134,9 @@ class CausalConsistency(
         th1: Annotated[float, _share, _SHARES] = 0.5,
         n: Annotated[int, checked_whole, _ONE_TO_THREE] = 2,
         d_max: Annotated[int, checked_whole, _ONE_TO_THREE] = 3,
-        own_roles: Mapping[str, Any] | None = None,
+        own_roles: Mapping[str, object] | None = None,
         without: Annotated[Sequence[str], _components] = (),
-        demonstration: Demonstration = None,
+        demonstration: Demonstration | None = None,
         tie_break: Annotated[str, Said.CHANGED, _DRAWN] = "random",
         seed: int = 0,
         **shared: Unpack[Shared],
@@ -307,7 +307,7 @@ def _same(one: str | None, other: str | None, task: Task) -> bool:
     return one is not None and other is not None and _key(one, task) == _key(other, task)
 
 
-def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, Any]]:
+def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, str | None]]:
     """The notes for an evaluator; without another answer it has to think of one itself."""
     solution = {"title": SOLUTION, "text": text, "answer": answer}
     if other is None:

@@ -132,11 +132,11 @@ class Trainable:
     """
 
     untrained: Protocol
-    settled: Callable[[Mapping[str, Any]], tuple[dict[str, Any], str | None]]
-    check: Callable[[Mapping[str, Sequence[Any]]], None]
+    settled: Callable[[Mapping[str, object]], tuple[dict[str, object], str | None]]
+    check: Callable[[Mapping[str, Sequence[object]]], None]
     of_turns: tuple[str, ...]
     rescored: Callable[..., Any]
-    fresh: Callable[[Any], Any]
+    fresh: Callable[..., Any]
     teach: Callable[..., None]
 
 
@@ -167,10 +167,10 @@ class Protocol:
     plot: Plot | None = None
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-    program: Callable[..., Any] | None = None
+    program: Callable[..., object] | None = None
     learning: Trainable | None = None
 
-    def make(self, **parameters: Any) -> Any:
+    def make(self, **parameters: object) -> Any:
         """A program with these parameters."""
         assert self.program is not None, f"{self.name} is not registered"
         return self.program(**parameters)

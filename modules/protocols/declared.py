@@ -68,11 +68,11 @@ class Setting(NamedTuple):
     """A setting of a protocol: name, type, default, and the further items of its `Annotated`."""
 
     name: str
-    kind: Any
-    default: Any
+    kind: object
+    default: object
     marks: tuple[Any, ...]
 
-    def checked(self, value: Any) -> Any:
+    def checked(self, value: object) -> object:
         """The value that the annotation's functions (name, value) → value return for this one."""
         for mark in self.marks:
             if isinstance(mark, FunctionType | partial):
@@ -179,7 +179,7 @@ class Declared(Program):
         facts = {"example": name, "read": partial(_read, cls.settings), **facts}
         cls.protocol = Protocol(name, space=ordered, **facts)
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: object, **named: object) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no seat(): name its agents there")
 
     def describe(self) -> Described:
@@ -257,7 +257,7 @@ def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object
     return {setting.name: setting.read(part) for setting, part in named if part}
 
 
-def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
+def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Callable[..., None]:
     """The constructor of a class with this `seat`: it binds and checks settings, calls `seat`, and
     applies the `Shared` arguments. Its signature shows all of them.
     """

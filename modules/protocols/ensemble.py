@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import dspy
 
@@ -107,7 +107,7 @@ class Ensemble(
 
     def __init__(
         self,
-        members: Annotated[Sequence[str | dspy.Module | Callable[..., Any]], _members, _MEMBERS],
+        members: Annotated[Sequence[str | dspy.Module | Callable[..., object]], _members, _MEMBERS],
         vote: Annotated[str, partial(checked_among, allowed=VOTES), choice(*FITTED)] = "majority",
         weights: Sequence[float] | None = None,
         *,

@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -83,9 +83,9 @@ class Field:
     """A field that a user's program takes: whether it must be given, and its annotated type."""
 
     needed: bool
-    annotation: Any
+    annotation: object
 
-    def fitted(self, value: Any) -> Any:
+    def fitted(self, value: object) -> object:
         """The value in the field's type: passages are joined for a text, and a text becomes a list
         of one for a list.
         """
@@ -134,7 +134,7 @@ class Foreign(Program):
     foreign = True
 
     def __init__(
-        self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+        self, module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
         super().__init__()
         self.module = module = _without_asyncify(module)
@@ -145,7 +145,7 @@ class Foreign(Program):
         self._async = _runs_async(module)
 
     @property
-    def as_given(self) -> Any:
+    def as_given(self) -> object:
         return self.module
 
     def describe(self) -> Described:
@@ -182,7 +182,7 @@ class Foreign(Program):
             raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
 
     def save(
-        self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
+        self, path: str | Path, save_program: bool = False, modules_to_serialize: object = None
     ) -> None:
         """Write the module into a folder, for `fm.load_program`: the name of its class, and DSPy's
         state without LMs, in `state.json`. A path that ends in `.json` gets that state alone.
@@ -294,7 +294,7 @@ class Foreign(Program):
             return await self._predict(question, [question.shown()], {})
         return await self._predict(question, [], self._arguments(self._values(question)))
 
-    async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
+    async def aforward(self, **fields: object) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
         asked["choices"] = asked["choices"] or None
         self._miss_options(asked["choices"])
@@ -306,11 +306,11 @@ class Foreign(Program):
             return await self.answer(question)
         return await self._predict(question, [], self._arguments(fields | self._values(question)))
 
-    def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
+    def forward(self, **fields: object) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))
 
     async def _predict(
-        self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
+        self, question: Question, arguments: Sequence[object], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         # Modules such as Refine need a trace, which is off while questions are answered.
         if (trace := dspy.settings.trace) is None:
@@ -348,7 +348,7 @@ class Foreign(Program):
             except AdapterParseError as problem:
                 # The LM replied, but not in the fields' types: an unreadable answer.
                 returned, text, answer, turns = None, problem.lm_response, None, []
-        held: dict[str, Any] = {}
+        held: dict[str, object] = {}
         if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
             held = {str(name): value for name, value in returned.items()}
         held |= {
@@ -366,11 +366,11 @@ class Foreign(Program):
             held["answer_typed"] = typed
         return dspy.Prediction(held)
 
-    async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
+    async def _asked(self, *args: object, **fields: object) -> tuple[object, list[TurnFields]]:
         """The result of the program, and its turns: none, since a module does not tell them."""
         return await self._call(*args, **fields), []
 
-    async def _call(self, *args: Any, **fields: Any) -> Any:
+    async def _call(self, *args: object, **fields: object) -> object:
         # Threads that DSPy starts inherit its settings, and so the context variables in them.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             if self._async and not isinstance(self.module, dspy.Module):
@@ -384,7 +384,7 @@ class Foreign(Program):
                 return await on_own_loop(lambda: returned)
             return returned
 
-    async def _in_thread(self, *args: Any, **fields: Any) -> Any:
+    async def _in_thread(self, *args: object, **fields: object) -> object:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.
 
         `dspy.Parallel` (DSPy 3.4) empties tqdm's list of bars, from which the bar of another
@@ -412,7 +412,7 @@ class Foreign(Program):
         shown = question.shown()
         return shown.meta | only(shown, ("id", *INPUTS, "meta"))
 
-    def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _arguments(self, values: Mapping[str, Any]) -> dict[str, object]:
         """The arguments of a call, from the values of a question."""
         assert self.fields is not None
         sources = {name: self.inputs.get(name, name) for name in self.fields}
@@ -443,7 +443,7 @@ class Foreign(Program):
         return self.own_name.rpartition(":")[2]
 
 
-def _state_of(module: Any) -> Any:
+def _state_of(module: dspy.Module) -> Any:
     """The state of a module in DSPy's form.
 
     DSPy 3.4 fails on a module with a `dspy.Retrieve`, to which it passes one argument too many. So
@@ -454,7 +454,7 @@ def _state_of(module: Any) -> Any:
     return {name: part.dump_state() for name, part in module.named_parameters()}
 
 
-def without_lms(state: Any) -> Any:
+def without_lms(state: object) -> Any:
     """A state in DSPy's form without the LMs of predictors, which may contain addresses and
     headers.
     """
@@ -466,21 +466,21 @@ def without_lms(state: Any) -> Any:
     return {name: without_lms(part) for name, part in state.items()}
 
 
-def _of_type(annotation: Any, question: Question) -> str | None:
+def _of_type(annotation: object, question: Question) -> str | None:
     """The gold answer as a value of this type, for a demonstration: the text of an option if the
     type lists texts (`Literal["red", "blue"]`) and not labels; True or False for a bool.
     """
     if annotation is bool and question.kind == "boolean" and question.answer is not None:
         return str(read_boolean(question.answer))
     label, choices = question.answer, question.choices or {}
-    options: Sequence[Any] = get_args(annotation)
+    options: Sequence[object] = get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         options = [member.value for member in annotation]
     text = choices.get(label or "")
     return text if text in options and label not in options else label
 
 
-def _simple_signature(module: Any) -> str | None:
+def _simple_signature(module: dspy.Module) -> str | None:
     """The signature from which DSPy makes a plain module again; None for any other module."""
     if type(module) not in (dspy.Predict, dspy.ChainOfThought):
         return None
@@ -530,7 +530,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         signature = None if needed else _signature(module)
         if signature is None:
             for name in inputs:
-                fields.setdefault(name, Field(True, Any))
+                fields.setdefault(name, Field(True, object))
         else:
             # Fields are required if the signature is the module's own; what a predictor inside
             # needs, a user's module may get from elsewhere.
@@ -553,7 +553,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     return fields
 
 
-def _without_asyncify(module: Any) -> Any:
+def _without_asyncify(module: object) -> Any:
     """The module inside a function of `dspy.asyncify`'s; anything else as it is."""
     if getattr(module, "__module__", "") != "dspy.utils.asyncify":
         return module
@@ -561,7 +561,7 @@ def _without_asyncify(module: Any) -> Any:
     return next((inner for inner in held if isinstance(inner, dspy.Module)), module)
 
 
-def _method(module: dspy.Module, name: str) -> Any:
+def _method(module: dspy.Module, name: str) -> object:
     """A method of a module, without DSPy's warning against direct calls. Raises UserError if there
     is none.
     """
@@ -572,14 +572,14 @@ def _method(module: dspy.Module, name: str) -> Any:
     return MethodType(getattr(type(module), name), module)
 
 
-def _parameters(call: Any) -> Iterable[inspect.Parameter]:
+def _parameters(call: Callable[..., object]) -> Iterable[inspect.Parameter]:
     try:
         return inspect.signature(call, eval_str=True).parameters.values()
     except NameError:  # an annotation that is only imported for type checkers
         return inspect.signature(call).parameters.values()
 
 
-def _signature(module: Any) -> Any:
+def _signature(module: object) -> Any:
     """The signature with a module's inputs: its own, or that of its only predictor; else None."""
     own = getattr(module, "signature", None)
     if isinstance(own, type) and issubclass(own, dspy.Signature):
@@ -591,11 +591,11 @@ def _signature(module: Any) -> Any:
     return None
 
 
-def _called(module: Any) -> str:
+def _called(module: object) -> str:
     return str(getattr(module, "__qualname__", type(module).__qualname__))
 
 
-def _runs_async(module: Any) -> bool:
+def _runs_async(module: object) -> bool:
     """Whether to call a program asynchronously. If a module has both `forward` and `aforward`, the
     one in the most derived class counts, since a subclass that writes one means that to run.
     """
@@ -608,7 +608,7 @@ def _runs_async(module: Any) -> bool:
     return False
 
 
-def _answer_in(returned: Any, name: str) -> Any:
+def _answer_in(returned: object, name: str) -> object:
     """The answer in what a program returned. Raises UserError if several fields may be it."""
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
         own = _field_names(returned)
@@ -632,17 +632,17 @@ def _answer_in(returned: Any, name: str) -> Any:
     return getattr(held, "answer", _passed_on(held))
 
 
-def _field_names(thing: Any) -> list[str]:
+def _field_names(thing: object) -> list[str]:
     """The fields of a pydantic model or dataclass; empty for anything else."""
     kind = type(thing)
     if isinstance(thing, BaseModel):
-        return list(kind.model_fields)
+        return list(type(thing).model_fields)
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     return []
 
 
-def _passed_on(returned: Any) -> Any:
+def _passed_on(returned: object) -> object:
     """The text in an object of an LM or a framework that a program returned as it got it: a
     completion, a response, a message, the result of a crew, or code. Anything else is returned
     unchanged.
@@ -650,7 +650,7 @@ def _passed_on(returned: Any) -> Any:
     if isinstance(returned, dspy.Code):
         return returned.code
 
-    def held(thing: Any, name: str) -> Any:
+    def held(thing: object, name: str) -> Any:
         return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
     message, choices = returned, held(returned, "choices")
@@ -663,7 +663,7 @@ def _passed_on(returned: Any) -> Any:
     # The last two: of the OpenAI Agents SDK and pydantic-ai.
     others = [held(returned, name) for name in ("output_text", "final_output", "output")]
     if hasattr(returned, "json_dict"):  # of CrewAI; a user's own `raw` may be anything
-        others.append(returned.raw)
+        others.append(held(returned, "raw"))
     for found in (content, *others):
         if isinstance(found, str):
             return found
@@ -672,7 +672,7 @@ def _passed_on(returned: Any) -> Any:
     return returned
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """An answer as text, to be read by the question's kind; None for what is no single value."""
     if isinstance(value, Enum | Choice | Noul):
         value = value.value
@@ -695,7 +695,7 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-def _no_answer(value: Any, name: str) -> UserError:
+def _no_answer(value: object, name: str) -> UserError:
     """The error about a returned value that is no answer."""
     kind = type(value).__name__
     more = ", which was not awaited" if inspect.isawaitable(value) else ""
@@ -705,7 +705,7 @@ def _no_answer(value: Any, name: str) -> UserError:
     )
 
 
-def _as_json(value: Any) -> str | None:
+def _as_json(value: object) -> str | None:
     """A list or an object as JSON text; None for anything else, and if it is empty or cannot be
     written as JSON.
     """
@@ -713,12 +713,12 @@ def _as_json(value: Any) -> str | None:
     if isinstance(value, str | bytes) or not holds or not value:
         return None
     try:
-        return TypeAdapter(Any).dump_json(value).decode()
+        return TypeAdapter(object).dump_json(value).decode()
     except ValueError:
         return None
 
 
-def _probability(value: Any) -> float | None:
+def _probability(value: object) -> float | None:
     """The probability that an LM gave its answer, in a decision output of DSPy's; else None."""
     probability: float | None = None
     if isinstance(value, Choice) and value.probabilities is not None:
@@ -728,20 +728,20 @@ def _probability(value: Any) -> float | None:
     return probability
 
 
-def _code(module: Any) -> str:
+def _code(module: object) -> str:
     """A hash of a program's classes, functions and settings that are plain values. It does not
     cover code that they call elsewhere, objects such as an index, and prompts and demonstrations,
     which have their own hashes.
     """
     if not isinstance(module, dspy.Module):
-        parts: Any = _said_of(module)
+        parts: object = _said_of(module)
     else:
         parts = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
     text = json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
     return hashlib.sha256(text).hexdigest()
 
 
-def _said_of(thing: Any) -> Any:
+def _said_of(thing: object) -> object:
     """The parts of a function or an object that are hashed."""
     if isinstance(thing, partial):
         return [_said_of(thing.func), _said_of(thing.args), _said_of(thing.keywords)]
@@ -765,7 +765,7 @@ def _of_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in _LIBRARIES
 
 
-def _setting(value: Any) -> Any:
+def _setting(value: object) -> object:
     """A setting as JSON: a plain value, or else its code or the name of its class."""
     if isinstance(value, PLAIN):
         return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import dspy
 import numpy as np
@@ -44,7 +44,7 @@ class NearestDemos(Program):
     Raises UserError for an empty pool or k below 1.
     """
 
-    def __init__(self, of: Program, pool: Sequence[Shown | Sequence[Any]], k: int = 3) -> None:
+    def __init__(self, of: Program, pool: Sequence[Shown | Sequence[object]], k: int = 3) -> None:
         super().__init__()
         if not isinstance(of, Program):
             raise UserError(f"of is {of!r}: give the program that is to answer")

@@ -79,7 +79,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     verbatim: bool = False  # whether instructions keep their line breaks
     own_roles: Mapping[str, Role] = MappingProxyType({})
     idle_role = ""  # a user's own role that no agent here has, although it is named like an agent
-    own_lm: Callable[[], Any] | None = None
+    own_lm: Callable[[], dspy.BaseLM] | None = None
     """Makes the LM that it was saved with, for agents without one; None if it has none."""
 
     kinds: Sequence[str] = ()
@@ -193,13 +193,13 @@ class Program(dspy.Module):  # type: ignore[misc]
             f"{name} has no describe(): return named() and the constructor's settings"
         )
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """The beginning of `describe()`: `program`, the protocol's name; `class`, as
         `module:Class`, for a user's subclass of a protocol; the arguments of `word`; and the user's
         own roles.
         """
         kind = type(self)
-        described: dict[str, Any] = {"program": self.protocol.name}
+        described: dict[str, object] = {"program": self.protocol.name}
         if "protocol" not in vars(kind):
             described["class"] = f"{kind.__module__}:{kind.__qualname__}"
         described |= self.wording()
@@ -208,16 +208,16 @@ class Program(dspy.Module):  # type: ignore[misc]
             described["own_roles"] = roles
         return described
 
-    def wording(self) -> dict[str, Any]:
+    def wording(self) -> dict[str, object]:
         """The arguments of `word`, as constructor parameters."""
-        wording: dict[str, Any] = {}
+        wording: dict[str, object] = {}
         if self.prompt_layout != ROLE_LAST:
             wording["prompt_layout"] = self.prompt_layout
         if self.prompts:
             wording["prompts"] = dict(self.prompts)
         return wording
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """The protocol's figures about its evaluated rows."""
         return {}
 
@@ -245,7 +245,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def seats(self) -> dict[str, Seat]:
         """Every agent by name, then the models that metered parts ask for."""
-        found: list[Any] = [part for _, part in self.parts((Seat, Program))]
+        found = [part for _, part in self.parts((Seat, Program))]
         named = by_name([part for part in found if isinstance(part, Seat)])
         for part in found:
             if isinstance(part, Program) and part.metered:
@@ -253,7 +253,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return named
 
     @property
-    def metered_parts(self) -> list[Any]:
+    def metered_parts(self) -> list[Program]:
         """The metered programs among its parts, itself included."""
         return [part for _, part in self.parts(Program) if part.metered]
 
@@ -268,7 +268,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         ]
 
     def save(
-        self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
+        self, path: str | Path, save_program: bool = False, modules_to_serialize: object = None
     ) -> None:
         """Write the program into a folder for `fm.load_program`.
 
@@ -449,7 +449,7 @@ async def solved_by(program: Program, task: Task) -> dspy.Prediction:
     )
 
 
-def lms_by_seat(program: Program) -> dict[str, Any]:
+def lms_by_seat(program: Program) -> dict[str, dspy.BaseLM | None]:
     """The LM of each agent; None for an agent without one of its own."""
     return {name: seat.predict.lm for name, seat in program.seats().items()}
 

@@ -47,7 +47,7 @@ class Role:
         repeats: how many agents have it.
     """
 
-    signature: type[Any] = field(repr=False)
+    signature: type[dspy.Signature] = field(repr=False)
     tools: Sequence[Any] = ()
     lm: dspy.BaseLM | None = None
     repeats: int = 1
@@ -167,7 +167,7 @@ def _written(name: str, written: Mapping[str, Any]) -> Role:
             f"the role {name!r} has no outputs: write fields with a description, such as "
             "{answer: your answer}"
         )
-    fields = dict[str, Any]()
+    fields = dict[str, object]()
     for output, desc in outputs.items():
         if output in _INPUTS or not str(output).isidentifier() or not isinstance(desc, str | None):
             raise UserError(
@@ -236,7 +236,8 @@ def seat_of(
     name: str,
     role: Role,
     environment: Environment | None = None,
-    **retrieval: Any,
+    retrieval: str = "queries",
+    max_queries: int = 2,
 ) -> Seat:
     """An agent of that name for a role; with tools, one that searches. Raises UserError for a role
     that can only be a worker.
@@ -247,12 +248,12 @@ def seat_of(
         return Seat(name, role.signature)
     from ..agents.informed import InformedSeat
 
-    return InformedSeat(name, role.signature, role.place(environment), **retrieval)
+    return InformedSeat(name, role.signature, role.place(environment), retrieval, max_queries)
 
 
-def acting_as(role: Role) -> type[Any]:
+def acting_as(role: Role) -> type[dspy.Signature]:
     """The signature of a worker in that role; from a role that answers, only the instruction."""
-    words: type[Any] = role.signature
+    words: type[dspy.Signature] = role.signature
     if not role.acts:
         words = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
     return words

@@ -50,7 +50,7 @@ Identity = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 
 
 def _settings_among(names: Sequence[str]) -> AfterValidator:
-    def check(settings: dict[str, Any]) -> dict[str, Any]:
+    def check(settings: dict[str, object]) -> dict[str, object]:
         if unknown := settings.keys() - {*names}:
             raise ValueError(f"there is no setting {min(unknown)!r}")
         return settings
@@ -58,8 +58,8 @@ def _settings_among(names: Sequence[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-Sampling = Annotated[dict[str, Any], _settings_among(SAMPLING)]
-LMSettings = Annotated[dict[str, Any], _settings_among(SETTINGS)]
+Sampling = Annotated[dict[str, object], _settings_among(SAMPLING)]
+LMSettings = Annotated[dict[str, object], _settings_among(SETTINGS)]
 
 
 class SavedField(_Strict):
@@ -142,7 +142,7 @@ def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
-def learned_in(program: Saveable) -> dict[str, Any]:
+def learned_in(program: Saveable) -> dict[str, Parameter]:
     """Return the other parameters: the weights of strategy networks. Each has an `identity`, and
     `save` and `load` for its own folder.
 
@@ -182,7 +182,7 @@ def hashes(program: Saveable) -> dict[str, str]:
     """Return `prompt_hash`, over instructions, fields and demos of every predictor, and
     `program_hash`, over those and the structure.
     """
-    prompts: dict[str, list[Any]] = {}
+    prompts: dict[str, list[object]] = {}
     for name, predictor in predictors_of(program).items():
         prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
         # An agent's own adapter makes another prompt of the same words.
@@ -313,7 +313,7 @@ def _sha(value: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return the value written as JSON and read again, which turns other objects into text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))
 

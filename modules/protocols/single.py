@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import dspy
 
@@ -85,11 +85,11 @@ class SingleAgent(
         strategy: Annotated[str | None, Said.CHANGED, choice(*STRATEGIES)] = None,
         *,
         role: Annotated[str | None, Said.CHANGED] = None,
-        own_roles: Mapping[str, Any] | None = None,
+        own_roles: Mapping[str, object] | None = None,
         samples: Annotated[int | None, Said.CHANGED, _SAMPLES] = None,
         tie_break: Annotated[str, Said.CHANGED, _TIES] = "first",
         seed: Annotated[int, Said.DRAWN] = 0,
-        demonstration: Annotated[Demonstration, Said.CHANGED] = None,
+        demonstration: Annotated[Demonstration | None, Said.CHANGED] = None,
         lm: dspy.BaseLM | None = None,
         environment: Environment | None = None,
         retrieval: Annotated[str, checked_retrieval] = "queries",
@@ -119,7 +119,7 @@ class SingleAgent(
         self.ties = Ties.of(tie_break, (), seed, ("first", "random"))
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
-        self.seat = seat_of(name, acting, environment, retrieval=retrieval, max_queries=max_queries)
+        self.seat = seat_of(name, acting, environment, retrieval, max_queries)
         # An agent for each step, so that it can have an LM of its own.
         self.steps = {
             step: Seat(f"{name}.{step}", signature) for step, signature in self.plan.steps.items()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import dspy
 
@@ -135,9 +134,9 @@ class Strategy:
     Raises UserError when `answer` is not the signature's last output.
     """
 
-    signature: type[Any]
+    signature: type[dspy.Signature]
     flow: Flow = answered_once
-    steps: Mapping[str, type[Any]] = field(default_factory=dict)
+    steps: Mapping[str, type[dspy.Signature]] = field(default_factory=dict)
     sampling: Mapping[str, object] = field(default_factory=dict)
     samples: int | None = None
     turns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -189,7 +188,7 @@ _BUILT_IN = {
 }
 
 
-def _checked(name: str, thing: Any) -> Strategy:
+def _checked(name: str, thing: object) -> Strategy:
     """The strategy that was imported, or that of a signature. Raises UserError for others."""
     if isinstance(thing, type) and issubclass(thing, dspy.Signature):
         thing = Strategy(thing)

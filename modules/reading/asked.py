@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from ..base.errors import UserError
 
@@ -68,12 +68,11 @@ def by_letter(texts: Sequence[object]) -> dict[str, object]:
     return {chr(ord("A") + i): text for i, text in enumerate(texts)}
 
 
-def check_context(context: Any, name: str) -> str | list[str] | None:
+def check_context(context: object, name: str) -> str | list[str] | None:
     """The context as text or a list of texts, None if it is empty. Raises UserError for others."""
     if context is None or isinstance(context, str):
         return context or None
-    texts = isinstance(context, list | tuple) and all(isinstance(text, str) for text in context)
-    if not texts:
+    if not isinstance(context, list | tuple) or not all(isinstance(text, str) for text in context):
         raise UserError(
             f"{name} has a context of type {type_name(context)}; give text, a list of texts, or "
             "null"

@@ -10,7 +10,7 @@ from functools import partial
 from numbers import Number
 from threading import RLock
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import dspy
@@ -61,7 +61,7 @@ class Metric:
     such = "(example, prediction, trace=None)"
     """The parameters that its function needs, as an error shows them."""
 
-    lms: Sequence[Any] = ()
+    lms: Sequence[dspy.BaseLM] = ()
     """The LMs that grade; each is asked once per answer."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Metric:
     def __repr__(self) -> str:
         return f"Metric({self.name})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.spec:
             return metric_of, (self.spec,)
         made = partial(Metric, low=self.low, high=self.high, rate=self.rate)
@@ -142,7 +142,7 @@ class Metric:
         correct = None if self.rate is False else False
         return Graded(self.scale.least, correct)
 
-    async def grade(self, question: Question, prediction: Any) -> Graded:
+    async def grade(self, question: Question, prediction: dspy.Prediction) -> Graded:
         """The score of a prediction. Raises MetricError if the metric gives none."""
         # Only a user's own function may block, and needs a thread.
         if self.builtin or prediction.get("answer") is None:
@@ -155,7 +155,7 @@ class Metric:
             return self.graded(_raise, problem)
         return self.graded(lambda: returned)
 
-    def grade_now(self, question: Question, prediction: Any, *more: Any) -> Graded:
+    def grade_now(self, question: Question, prediction: dspy.Prediction, *more: object) -> Graded:
         """As `grade`, but blocking; `more` are the trace and the further arguments of GEPA."""
         if prediction is None or prediction.get("answer") is None:
             return self.lost
@@ -181,7 +181,7 @@ class Metric:
     def ended(self, rows: int) -> None:
         """Called when a run has so many rows. A metric raises UserError if it could score none."""
 
-    def graded(self, scored: Callable[..., Any], *arguments: Any) -> Graded:
+    def graded(self, scored: Callable[..., Any], *arguments: object) -> Graded:
         """The grade in what `scored(*arguments)` returns. Raises MetricError for anything else, and
         what ends a run.
         """
@@ -218,7 +218,9 @@ class Metric:
         correct = bool(value) if self.rate or verdict else None
         return Graded(value, correct, feedback)
 
-    def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
+    def _arguments(
+        self, question: Question, prediction: dspy.Prediction, *more: object
+    ) -> list[object]:
         """The arguments for a user's function: example and prediction, whose fields also have the
         names that DSPy's own metrics use, and as many `more` as it accepts.
         """
@@ -236,11 +238,11 @@ class Metric:
         return [example, prediction, *more, None, None, None][:count]
 
 
-def _raise(problem: Exception) -> Any:
+def _raise(problem: Exception) -> NoReturn:
     raise problem
 
 
-def metric_of(metric: Any) -> Metric:
+def metric_of(metric: Metric | Callable[..., Any] | str | None) -> Metric:
     """The metric that `metric=` names; None is accuracy. Raises UserError for an unknown one."""
     if isinstance(metric, Metric):
         return metric
@@ -264,8 +266,7 @@ def metric_of(metric: Any) -> Metric:
             f"there is no metric{source} {name!r}{did_you_mean(name, names)}: take "
             f"{', '.join(names)}, or name your own as module:function"
         )
-    named: Metric = spec.thing
-    return named
+    return spec.thing
 
 
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
@@ -296,7 +297,7 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
     """A built-in metric that scores by a grader."""
 
-    def graded(question: Question, prediction: Any) -> bool | float:
+    def graded(question: Question, prediction: dspy.Prediction) -> bool | float:
         gold = question.get("accepted") or str(question.answer)
         return grader(str(prediction.answer), gold, question.kind, question.choices)
 

@@ -93,7 +93,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """The question as a program is shown it: no gold answer, and of `meta` only the entries
         that the user named.
         """
-        fields: dict[str, Any] = only(self, ("id", *INPUTS, "files"))
+        fields: dict[str, object] = only(self, ("id", *INPUTS, "files"))
         return Question(fields, answer=None, meta=only(self.meta, self._shown))
 
     def inputs(self) -> dspy.Example:

@@ -123,7 +123,7 @@ class Reading:
         self._scores: dict[str, AnswerScore] = {}
         self._keys: dict[str | None, str | None] = {None: None}
 
-    def score(self, answer: Any) -> AnswerScore:
+    def score(self, answer: object) -> AnswerScore:
         if not isinstance(answer, str):
             return _WRONG
         if answer not in self._scores:
@@ -135,7 +135,7 @@ class Reading:
                 self._scores[answer] = _WRONG
         return self._scores[answer]
 
-    def right(self, answer: Any) -> bool:
+    def right(self, answer: object) -> bool:
         return self.score(answer).correct
 
     def em_f1(self, answer: object) -> tuple[float, float]:
@@ -147,7 +147,7 @@ class Reading:
             return float(right), float(right)
         return float(em or 0), f1
 
-    def state(self, answer: Any) -> str:
+    def state(self, answer: object) -> str:
         """Return the state of an answer, one of `STATES`."""
         if self.right(answer):
             return "right"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..reading.row import DECIDERS, ResultRow, TurnFields, answering
 from ..reading.voting import majority
@@ -148,7 +148,7 @@ class ForensicTally:
     def _flips(
         self,
         spoken: Iterable[TurnFields],
-        answers_by_agent: Mapping[str, list[Any]],
+        answers_by_agent: Mapping[str, list[str | None]],
         reading: Reading,
     ) -> None:
         examined = False
@@ -165,7 +165,7 @@ class ForensicTally:
                 self._change(first, last, "agent", agent, "flips")
 
     def _vote(
-        self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading
+        self, row: ResultRow, answers_by_agent: Mapping[str, list[str | None]], reading: Reading
     ) -> None:
         firsts = [own[0] for own in answers_by_agent.values()]
         lasts = [own[-1] for own in answers_by_agent.values()]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from statistics import fmean
-from typing import Any
 
 from .controls import paired_difference
 
@@ -19,7 +18,7 @@ class Tried:
     (None for a failure), and its cost per question, in any unit.
     """
 
-    setting: Mapping[str, Any]
+    setting: Mapping[str, object]
     scores: Sequence[float | None]
     cost: float
 
@@ -35,8 +34,8 @@ class Effect:
     """
 
     choice: str
-    value: Any
-    against: Any
+    value: object
+    against: object
     difference: float | None = None
     low: float | None = None
     high: float | None = None

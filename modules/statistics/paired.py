@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, SupportsFloat
 
 from .statistics import (
     Difference,
@@ -157,7 +157,7 @@ def cohens_kappa(
     return Estimate(float(_kappa(counts[None])[0]), float(low), float(high))
 
 
-def _kappa(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _kappa(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Kappa of each row of counts: both no, only the second yes, only the first yes, both yes."""
     import numpy as np
 

@@ -58,7 +58,7 @@ class KnownAnswers:
         """Request the answer of every agent with every strategy to every question."""
         self.ask((q, i, s) for q, i, s in np.ndindex(*self.codes.shape))
 
-    def rows(self) -> list[list[Any]]:
+    def rows(self) -> list[list[int | str | None]]:
         """All answers so far, as JSON values."""
         rows = []
         for place in np.argwhere(self.codes != UNKNOWN).tolist():

@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import dspy
 
@@ -181,7 +181,7 @@ def prompts_of(program: Program) -> dict[str, PromptFields]:
     return by_predictor
 
 
-def demos_of(predictor: Any) -> list[dict[str, object]]:
+def demos_of(predictor: dspy.Predict) -> list[dict[str, object]]:
     """The demonstrations that a seat shows, each with the fields of its signature. Demonstrations
     without the seat's last output field are never shown, and are left out.
     """

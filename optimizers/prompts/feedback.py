@@ -77,7 +77,7 @@ class _Account:
         question = self.question
         return bool(score(answer, question.gold or "", question.kind, question.choices).correct)
 
-    def shown(self, answer: Any) -> str:
+    def shown(self, answer: str | None) -> str:
         """An answer as shown in feedback: a label with its option, or the quoted phrase."""
         if answer is None:
             return words.ABSTAINED
@@ -145,7 +145,7 @@ class _Account:
                     )
             latest[agent] = answer
 
-    def _same(self, one: Any, other: Any) -> bool:
+    def _same(self, one: str | None, other: str | None) -> bool:
         if one is None or other is None:
             return False
         return bool(score(one, str(other), self.question.kind, self.question.choices).correct)

@@ -5,7 +5,6 @@ on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import dspy
 
@@ -18,7 +17,7 @@ DEMONSTRABLE_F1 = 0.8
 """The least F1 of a span answer that may be a demonstration; answers of other kinds must be right.
 """
 
-Scored = Callable[[Question, Any, float], None]
+Scored = Callable[[Question, dspy.Prediction, float], None]
 
 
 def value(question: Question, answer: str | None) -> float:
@@ -62,11 +61,11 @@ class OptimizerMetric:
     def __call__(
         self,
         gold: Question,
-        pred: Any,
-        trace: Any = None,
+        pred: dspy.Prediction,
+        trace: object = None,
         pred_name: str | None = None,
-        pred_trace: Any = None,
-    ) -> Any:
+        pred_trace: object = None,
+    ) -> float | dspy.Prediction:
         gold = _labelled(gold)
         if pred_name is not None:
             graded, scored = None, 0.0
@@ -89,7 +88,7 @@ class OptimizerMetric:
             self.scored(gold, pred, scored)
         return scored
 
-    def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
+    def demonstrable(self, gold: Question, pred: dspy.Prediction, trace: object = ()) -> bool:
         """Whether a prediction may be a demonstration: right, or a span with enough F1."""
         gold = _labelled(gold)
         if self.grade is None:
@@ -107,7 +106,7 @@ def _labelled(gold: Question) -> Question:
     return Question(gold)
 
 
-def _answer_of(pred: Any) -> str | None:
+def _answer_of(pred: dspy.Prediction) -> str | None:
     """The answer of a prediction, which may have failed."""
     answer: str | None = (pred or {}).get("answer")
     return answer

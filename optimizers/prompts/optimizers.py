@@ -54,7 +54,9 @@ class Bench:
     seed: int
     teacher: Student | None = None
 
-    def compiled(self, optimizer: Any, *, selecting: bool = True, **more: Any) -> Any:
+    def compiled(
+        self, optimizer: dspy.teleprompt.Teleprompter, *, selecting: bool = True, **more: object
+    ) -> dspy.Module:
         """Run DSPy's optimizer on the student, or on another one. It gets copies of the questions,
         since some optimizers shuffle them; only some accept questions to select by.
         """
@@ -115,7 +117,7 @@ def _checked(name: str, thing: object) -> PromptOptimizer:
     presets = {preset: thing.presets.get(preset, {}) for preset in PRESETS}
 
     def run(bench: Bench) -> list[Student]:
-        found: Any = thing.run(bench)
+        found = thing.run(bench)
         if isinstance(found, list) and all(isinstance(each, Student) for each in found):
             return found
         raise UserError(
@@ -144,8 +146,7 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
         meant = did_you_mean(name, names)
         raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(names)}")
     checked_among("preset", preset, PRESETS)
-    optimizer: PromptOptimizer = spec.thing
-    return optimizer
+    return spec.thing
 
 
 def _register(
@@ -266,8 +267,14 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
         )
 
     def compile(
-        self, student: Any, *, max_demos: int, trainset: Any, valset: Any, teacher: Any = None
-    ) -> Any:
+        self,
+        student: dspy.Module,
+        *,
+        max_demos: int,
+        trainset: list[dspy.Example],
+        valset: list[dspy.Example],
+        teacher: dspy.Module | None = None,
+    ) -> dspy.Module:
         # As DSPy's own does, but `create_study` there has no seed.
         self.student, self.valset = student.reset_copy(), valset
         first = dspy.BootstrapFewShot(
@@ -447,11 +454,17 @@ def better_together(bench: Bench) -> list[Student]:
         instructions=_mipro(bench, max_bootstrapped_demos=0, max_labeled_demos=0),
         demonstrations=_random_search(bench),
     )
-    how: dict[str, Any] = {"num_threads": bench.threads, "seed": bench.seed}
-    return [bench.compiled(made, student=student, strategy="instructions -> demonstrations", **how)]
+    best = bench.compiled(
+        made,
+        student=student,
+        strategy="instructions -> demonstrations",
+        num_threads=bench.threads,
+        seed=bench.seed,
+    )
+    return [best]
 
 
-def _random_search(bench: Bench) -> Any:
+def _random_search(bench: Bench) -> dspy.BootstrapFewShotWithRandomSearch:
     return dspy.BootstrapFewShotWithRandomSearch(
         metric=bench.metric,
         num_candidate_programs=bench.settings["candidates"],
@@ -460,7 +473,7 @@ def _random_search(bench: Bench) -> Any:
     )
 
 
-def _mipro(bench: Bench, **shown: int) -> Any:
+def _mipro(bench: Bench, **shown: int) -> dspy.MIPROv2:
     return dspy.MIPROv2(
         metric=bench.metric,
         prompt_model=bench.proposer.as_lm(),
@@ -480,7 +493,7 @@ def _solved(
     answer, else only the right answer.
     """
     question, prediction = traced["example"], traced["prediction"]
-    demos: dict[str, dict[str, Any]] = {}
+    demos: dict[str, dict[str, object]] = {}
     if metric.demonstrable(question, prediction):
         for predictor, inputs, outputs in traced["trace"]:
             if id(predictor) in names:

@@ -9,7 +9,7 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import dspy
 import json_repair
@@ -165,12 +165,12 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
     def format(
         self, signature: object, demos: list[dict[str, object]], inputs: dict[str, object]
-    ) -> Any:
+    ) -> object:
         if self._page is not None and SOURCE in inputs:
             inputs = inputs | {SOURCE: self._page}
         return super().format(signature, demos, inputs)
 
-    def parse(self, signature: Any, completion: str) -> dict[str, object]:
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, object]:
         try:
             return dict(super().parse(signature, completion))
         except AdapterParseError:

@@ -40,7 +40,7 @@ class CallControl:
     def __init__(self, within: Callable[[], AbstractContextManager[object]]) -> None:
         self._within = within
         self._lock = threading.Lock()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._failures = 0
         self.problem: BaseException | None = None
 
@@ -176,7 +176,7 @@ class Student(dspy.Module):  # type: ignore[misc]
     def get_lm(self) -> object:
         return dspy.settings.lm
 
-    def set_lm(self, lm: Any) -> None:
+    def set_lm(self, lm: dspy.BaseLM) -> None:
         """Make every seat draw an independent sample from its own LM for each rollout. DSPy passes
         one LM for all seats, which is ignored.
         """
@@ -256,7 +256,7 @@ class Sampled:
         return await self._engine.ask(replace(written, extra={**written.extra, "rollout": rollout}))
 
 
-def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
+def in_order(steps: list[T], predictors: list[dspy.Predict]) -> list[T]:
     """The steps of a trace in an order that does not depend on which concurrent call ended first.
     Calls with longer inputs come later, since each turn reads the earlier ones; ties are broken by
     the predictors' order, then by the reply.

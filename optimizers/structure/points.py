@@ -12,12 +12,12 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from ...modules.base.saved_file import Described
 from ...modules.base.space import Distribution, Parameter, Space, choice, coded
 
-Setting = dict[str, Any]
+Setting = dict[str, object]
 """One point of a space: parameter → JSON value. A parameter whose condition does not hold is left
 out.
 """
 
-Draw = Callable[[str, Distribution], Any]
+Draw = Callable[[str, Distribution], object]
 """(name, values) → one of the values, as the distribution has it."""
 
 
@@ -37,7 +37,7 @@ def settled(space: Space, varied: Iterable[str] = ()) -> Space:
     return kept
 
 
-def options(values: Distribution) -> list[Any] | None:
+def options(values: Distribution) -> list[object] | None:
     """All values in order; None for infinitely many."""
     found = _coded_options(values)
     return None if found is None else [decoded(value) for value in found]
@@ -65,7 +65,7 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
     The name it is given is the parameter's; where the values are the items of a list that varies,
     the name has these items, too, since Optuna's values of one name never change.
     """
-    setting: Setting = {}
+    setting: dict[str, Any] = {}
     for name, parameter in space.items():
         if parameter.when is not None and not parameter.when.holds(setting):
             continue
@@ -96,7 +96,7 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
     while True:
         sizes: list[int] = []
 
-        def draw(key: str, values: Distribution, sizes: list[int] = sizes) -> Any:
+        def draw(key: str, values: Distribution, sizes: list[int] = sizes) -> object:
             possible = _coded_options(values)
             if possible is None:
                 raise ValueError(key)
@@ -134,7 +134,7 @@ def located(space: Space, described: Described) -> Setting | None:
     """The point of the space that a program's `describe()` stands for; None when it is outside."""
     outside: list[str] = []
 
-    def draw(key: str, values: Distribution) -> Any:
+    def draw(key: str, values: Distribution) -> object:
         name = parameter_name(key)
         allowed = options(values)
         for value in _described(space, name, described):

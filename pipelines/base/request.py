@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from .budget import Budget
     from .life import Plan
 
-    AnyProgram: TypeAlias = Program | dspy.Module | Callable[..., Any] | str | Path
+    AnyProgram: TypeAlias = Program | dspy.Module | Callable[..., object] | str | Path
     AnyQuestions: TypeAlias = Iterable[Question] | str | Path | Any
     AnyLM: TypeAlias = dspy.BaseLM | str | Sequence[str] | Mapping[str, object]
-    AnyMetric: TypeAlias = Metric | Callable[..., Any] | str
-    AnyCheck: TypeAlias = Metric | Callable[..., Any] | str
+    AnyMetric: TypeAlias = Metric | Callable[..., object] | str
+    AnyCheck: TypeAlias = Metric | Callable[..., object] | str
     AnyBudget: TypeAlias = Budget | str
 else:  # slow imports that --help does not need
     AnyProgram = AnyQuestions = AnyLM = AnyMetric = AnyCheck = AnyBudget = Any
@@ -57,7 +57,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 PlanType = TypeVar("PlanType", bound="Plan")
 
-Pairs = Mapping[str, Any] | Sequence[str] | None
+Pairs = Mapping[str, object] | Sequence[str] | None
 """`{key: value}` in Python, `KEY=VALUE` on the command line."""
 
 
@@ -110,7 +110,7 @@ def warned(plan: PlanType) -> PlanType:
     return plan
 
 
-def _plain(hint: Any) -> Any:
+def _plain(hint: object) -> object:
     """A type without its `Annotated`."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
@@ -147,7 +147,7 @@ class Argument(Option):
     """An argument of the command line, with those of `typer.Argument`."""
 
 
-def _arguments(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
+def _arguments(signature: inspect.Signature, hints: Mapping[str, object]) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
     words = {}
     for name, hint in hints.items():
@@ -171,22 +171,22 @@ class Default(NamedTuple):
 # Types of options that several requests share
 
 
-def source(of: str) -> Any:
+def source(of: str) -> Option:
     """An option that names questions."""
     return Option(metavar="NAME|FILE", help=of)
 
 
-def folder(of: str, *names: str) -> Any:
+def folder(of: str, *names: str) -> Option:
     """An option that names a folder."""
     return Option(*names, metavar="DIR", help=of)
 
 
-def sampled(what: str) -> Any:
+def sampled(what: str) -> Option:
     """An option that limits the questions of a part of the data."""
     return Option(min=1, help=f"Use at most this many {what} questions, drawn by the seed.")
 
 
-def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> object:
+def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Option:
     """The option that turns logging to MLflow on or off."""
     return Option("--track/--no-track", help=does.format(what))
 
@@ -202,7 +202,7 @@ ProgramSpec = Annotated[
     ),
 ]
 Roles = Annotated[
-    Any,
+    Mapping[str, object] | str | Path | None,
     str | None,
     Option(
         metavar="FILE",
@@ -257,7 +257,7 @@ Cache = Annotated[
     ),
 ]
 ProgressOption = Annotated[
-    bool | Callable[[Any], None] | None,
+    bool | Callable[..., None] | None,
     Doc(
         "one line of live progress: None shows it on a terminal and in a notebook, True elsewhere, "
         "too, False never; a function is called with the state instead."
@@ -396,7 +396,7 @@ class LMs(SharedByLMs, Seats, Commands):
         ),
     ] = None
     demonstration: Annotated[
-        Any,
+        Mapping[str, object] | str | Path | None,
         str | None,
         Option(
             metavar="NAME|FILE",

@@ -33,12 +33,12 @@ class CommandOption(NamedTuple):
     description.
     """
 
-    field: Field[Any]
+    field: Field[object]
     type: Any
     info: Any
 
     @property
-    def kind(self) -> type[Any]:
+    def kind(self) -> type:
         """The type of one value: `float` for `float | None`, `str` for `list[str]`."""
         return next(part for part in (*get_args(self.type), self.type) if isinstance(part, type))
 
@@ -170,7 +170,7 @@ class Command(NamedTuple):
 
     request: type[Request]
     view: type[View]
-    run: Callable[[Any, Any], None]
+    run: Callable[..., None]
 
     @property
     def options(self) -> dict[str, CommandOption]:

@@ -59,7 +59,7 @@ def handle_interrupts() -> None:
         time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    def dropped(what: Any) -> None:
+    def dropped(what: sys.UnraisableHookArgs) -> None:
         if not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
             return

@@ -327,7 +327,9 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     return distinct(names)
 
 
-def _place(wanted: str | None, names: Sequence[str], folders: Sequence[Any], default: int) -> int:
+def _place(
+    wanted: str | None, names: Sequence[str], folders: Sequence[AnyRun], default: int
+) -> int:
     """Return the index of the run with this name, folder or number (from 1 up)."""
     if not wanted:
         return default

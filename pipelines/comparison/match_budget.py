@@ -25,8 +25,8 @@ from ...modules.reading.row import CHECK, ResultRow
 from ..base.account import Account, open_account
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
-from ..base.request import CHECKED, LIMITS, entry
-from ..base.run_files import LMFields
+from ..base.request import CHECKED, LIMITS, AnyMetric, entry
+from ..base.run_files import LMFields, Manifest
 from ..base.wording import counted, money
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
@@ -62,7 +62,7 @@ class Arm:
     are still to be made.
     """
 
-    lm: Any
+    lm: dspy.BaseLM
     identity: LMFields
     folder: Path
     match: Match
@@ -285,12 +285,19 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 "concurrency": request.concurrency,
                 **request.named(*LIMITS),
             }
-            # Answers from the cache would not show what a sample costs.
-            apart: dict[str, Any] = {"cache": False, "tracking": False, "progress": False}
             match = arm.match
             if request.single is None:
                 tried, place = plan.agent(of_pilot), arm.folder / "pilot"
-                pilot = evaluate(tried, plan.pilot, out=place, **apart, **shared)
+                # Answers from the cache would not show what a sample costs.
+                pilot = evaluate(
+                    tried,
+                    plan.pilot,
+                    out=place,
+                    cache=False,
+                    tracking=False,
+                    progress=False,
+                    **shared,
+                )
                 if pilot.summary.stopped:
                     raise BudgetSpent(pilot.summary.stopped)
                 match = _measured(match, pilot)
@@ -458,7 +465,7 @@ def _spent_by(run: Evaluation) -> Match:
     return Match(tokens, rows)
 
 
-def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
+def _dollars_per_question(run: Evaluation, lms: Sequence[dspy.BaseLM]) -> float | None:
     """What the run spent per question; None where the price of one of these LMs is not known.
 
     The tokens of a run with one LM are priced at that LM's current price, so that both sides are
@@ -473,7 +480,7 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     return _cost_per_question(run.rows, prices[0])
 
 
-def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
+def metric_of_run(run: Manifest, override: AnyMetric | None = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
     Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not

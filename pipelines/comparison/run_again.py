@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+import dspy
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
@@ -22,7 +23,7 @@ from ..programs.seats import (
 )
 
 
-def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
+def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[dspy.BaseLM]:
     """The LM that `lms` names, or else each different LM of the run, made again with its settings;
     see `lm_of_run`.
     """

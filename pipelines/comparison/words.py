@@ -32,7 +32,7 @@ def say(sentence: str, *values: object) -> str:
     return " ".join(_said(sentence, *values).split())
 
 
-def _said(sentence: str, *values: Any) -> str:
+def _said(sentence: str, *values: object) -> str:
     return str(_macro(sentence)(*values))
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import dspy
 
@@ -276,7 +275,7 @@ class Attempt:
         ended that. From the second round on, a strategy learns from the questions that the policy
         gives it.
         """
-        taught: Any = learning.fresh(program)
+        taught = learning.fresh(program)
         home, learn, shown = self.folder / f"round-{number}", self.plan.learn, set[str]()
         state = Compiling("optimize", usage=self.usage)
 

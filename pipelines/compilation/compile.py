@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+
+import dspy
 
 from ...modules.base.calls import EndpointDown
 from ...modules.protocols.foreign import STATE, Foreign
@@ -49,7 +50,7 @@ COMPILATION = RunFolder(
 
 
 @entry(CompileRequest)
-def compile(request: CompileRequest) -> Any:
+def compile(request: CompileRequest) -> dspy.Module:
     """Let an optimizer improve instructions and demonstrations in a copy of the program.
 
     The metric, by default accuracy, of spans their F1, compares candidates. With a trace it decides
@@ -106,9 +107,15 @@ def compile_as_planned(
         if request.tracking and not is_sent(done.folder, done.mlflow_run_id):
             done.mlflow_run_id = send_rest(done.folder, COMPILE, to_show(show, done))
         return stored
-    asks: Any = {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
     with (
-        running(COMPILATION, about, plan.out, **asks) as run,
+        running(
+            COMPILATION,
+            about,
+            plan.out,
+            cache=request.cache,
+            budget=request.budget,
+            engines=plan.engines,
+        ) as run,
         disk_errors(run.folder),
         displayed(request.progress, "compile", compiling_line) as tell,
     ):

@@ -76,7 +76,7 @@ class Compilation(ShownResult):
     spent: str | None = None
     mlflow_run_id: str | None = None
 
-    keep: Any = None  # a temporary folder lives as long as its compilation
+    keep: object = None  # a temporary folder lives as long as its compilation
 
     @property
     def run_id(self) -> str | None:

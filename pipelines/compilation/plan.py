@@ -31,7 +31,7 @@ from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train, noted
 from ..evaluation.estimate import READINGS, UNKNOWN, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given
-from ..lms.named import billed_as, lm_identity
+from ..lms.named import Billed, billed_as, lm_identity
 from ..programs.resolve import program_of
 from ..programs.seats import (
     Seating,
@@ -82,9 +82,9 @@ class CompilationPlan:
 
     request: CompileRequest
     program: Program
-    lm: Any
-    task_lm: Any
-    prompt_lm: Any
+    lm: dspy.BaseLM
+    task_lm: dspy.BaseLM
+    prompt_lm: dspy.BaseLM
     metric: Metric
     chosen: PromptOptimizer
     teacher: Program | None
@@ -102,7 +102,7 @@ class CompilationPlan:
         return str(self.settings.get("program_spec") or self.program.describe()["program"])
 
     @property
-    def engines(self) -> list[Any]:
+    def engines(self) -> list[Billed]:
         """What all LMs are billed as."""
         engines = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
         if self.teacher is not None:
@@ -283,11 +283,18 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     teacher, parts = _teacher(request.teacher, seating), dict[str, CompilationPlan]()
     if learning is not None:
         program = learning.fresh(program)
-        common: Any = {"metric": metric, "lm": lm, "prompt_lm": prompt_lm, "teacher": teacher}
-        common |= request.named("optimizer", "preset", "seed", "concurrency", "cache", "keep")
         for name, member in program.members.items():
             if predictors_of(member):
-                part = CompileRequest(member, learn, **common, tracking=False)
+                part = CompileRequest(
+                    member,
+                    learn,
+                    metric=metric,
+                    lm=lm,
+                    prompt_lm=prompt_lm,
+                    teacher=teacher,
+                    tracking=False,
+                    **request.named("optimizer", "preset", "seed", "concurrency", "cache", "keep"),
+                )
                 parts[name] = plan_compilation(part)
     if not parts:
         teacher = _teaching(teacher, program, lm, chosen)
@@ -400,7 +407,7 @@ def _settings(
     return as_noted(sources, more, request.settings)
 
 
-def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:
+def _prompt_lm(request: CompileRequest, seating: Seating) -> dspy.BaseLM:
     """The LM that proposes instructions; None for that of the seats."""
     if request.prompt_lm is None:
         if request.prompt_api_base is not None:
@@ -480,7 +487,7 @@ def check_input(
     return check_train(train, validation)
 
 
-def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
+def advice(program: Program, chosen: PromptOptimizer, lm: dspy.BaseLM) -> list[str]:
     """A warning where the LM is shown nothing of what the optimizer changes."""
     if not chosen.instructs:
         return []

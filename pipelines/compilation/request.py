@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from typing_extensions import Doc
 
 from ..base.request import (
     AnyLM,
+    AnyProgram,
     AnyQuestions,
     Columned,
     Judged,
@@ -93,7 +94,7 @@ class CompileRequest(Columned, Judged, LMs, Running):
         Option(metavar="URL", help="Address of --prompt-lm, where it has one of its own."),
     ] = None
     teacher: Annotated[
-        Any,
+        AnyProgram | AnyLM | None,
         str | None,
         Option(
             metavar="LM|PROGRAM",

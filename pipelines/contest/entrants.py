@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.protocols.declaration import distinct
 from ...modules.protocols.deliberation.deliberation import Deliberation
@@ -54,7 +56,7 @@ class Entrant:
 
     name: str
     program: Program
-    lm: Any
+    lm: dspy.BaseLM
     reference: bool = False
     fair: bool = False
     team: bool = False
@@ -200,7 +202,7 @@ def own_programs(
 
 
 def _own(
-    source: Any, lm: Any, make_lm: MakeLM, given: Mapping[str, Any], name: str | None = None
+    source: Any, lm: dspy.BaseLM, make_lm: MakeLM, given: Mapping[str, Any], name: str | None = None
 ) -> Entrant:
     """The entrant for one of a user's programs; `given` has what `own_programs` was given."""
     if isinstance(source, str | Path):

@@ -48,7 +48,7 @@ class Contest(ContestResult, ShownResult):
         result: Mapping[str, Any],
         *,
         winner: Any = None,
-        keep: Any = None,
+        keep: object = None,
         again: Any = None,
     ) -> None:
         super().__init__(folder, result)

@@ -39,6 +39,7 @@ from ..evaluation.estimate import likely
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
+from ..lms.named import Billed
 from ..meter.programs import runs_on_workers
 from ..programs.seats import EVERY, Seating, seat_in
 from ..reporting.contested import RUNS as PLAYED
@@ -95,7 +96,7 @@ class ContestPlan(PlanOfSteps):
 
     request: ContestRequest
     field: list[Entrant]
-    lms: list[Any]
+    lms: list[dspy.BaseLM]
     metric: Metric
     race: list[Question]
     demos: list[Question]
@@ -174,7 +175,7 @@ class ContestPlan(PlanOfSteps):
         return Scores.of(self.metric.name, self.metric.scale, whole=whole)
 
     @property
-    def engines(self) -> list[Any]:
+    def engines(self) -> list[Billed]:
         """What counts and prices the calls of all LMs (`billed_as`)."""
         return list(chain.from_iterable(plan.engines for plan in self.plans.values()))
 

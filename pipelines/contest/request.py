@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from typing_extensions import Doc
 
@@ -56,7 +56,7 @@ class ContestRequest(Columned, Judged, OnCluster, SharedByLMs, Seats, Commands, 
     _: KW_ONLY
     roles: Roles = None
     lm: Annotated[
-        AnyLM | Sequence[Any] | None,
+        AnyLM | Sequence[object] | None,
         list[str],
         Option(
             "--lm",
@@ -164,6 +164,6 @@ class ContestRequest(Columned, Judged, OnCluster, SharedByLMs, Seats, Commands, 
     ] = None
     tracking: Annotated[bool, tracked()] = True
     on_question: Annotated[
-        Callable[[Any], None] | None,
+        Callable[..., None] | None,
         Doc("is called with the standing of the contest after every question."),
     ] = None

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import dspy
 
@@ -36,7 +35,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
-from ..lms.named import billed_as, lm_identity
+from ..lms.named import Billed, billed_as, lm_identity
 from ..programs.seats import EVERY, Seating
 from ..runs.books import account_of
 from ..runs.caveats import smallest_difference
@@ -101,8 +100,8 @@ class ControlsPlan(PlanOfSteps):
         return self.arms
 
     @property
-    def engines(self) -> list[Any]:
-        engines = list[Any]()
+    def engines(self) -> list[Billed]:
+        engines = list[Billed]()
         for plan in self.arms.values():
             engines += plan.engines
         if self.match:
@@ -278,7 +277,7 @@ def _affordable(plan: ControlsPlan) -> ControlsPlan:
     return plan
 
 
-def _match(plan: ControlsPlan, lms: list[Any]) -> MatchPlan:
+def _match(plan: ControlsPlan, lms: list[dspy.BaseLM]) -> MatchPlan:
     """One agent at the team's bill; of several LMs, each one alone."""
     request = plan.request
     return plan_match(
@@ -343,7 +342,7 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
         recorded = []
         for row in run.rows:
             if not row.repeat:
-                known: Any = {key: row[key] for key in fields}
+                known = {key: row[key] for key in fields}
                 recorded.append(Question(answer=row.gold, **known))
         if data.fingerprint(recorded) == run.summary.run.data_fingerprint:
             return recorded

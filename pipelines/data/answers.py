@@ -9,7 +9,6 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
-from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
@@ -149,7 +148,7 @@ class AnswerReader:
                 "choices=FIRST,SECOND,…, or say --kind span if the letters are what is asked for"
             )
 
-    def read(self, choices: Any, answer: Any, kind: Any) -> Any:
+    def read(self, choices: object, answer: object, kind: object) -> object:
         """The gold answer in a row. Raises UserError for a position without an option."""
         if answer is None:
             return self.empty

@@ -73,7 +73,7 @@ def plain_value(value: object, column: str, *, padded: bool) -> Any:
     )
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrapped(value: Any) -> object:
     """What a set, a member of an enum or a pydantic model holds."""
     if isinstance(value, Enum):
         return value.value
@@ -82,7 +82,7 @@ def _unwrapped(value: Any) -> Any:
     return sorted(value, key=str)  # a set has an order of its own in each process
 
 
-def parsed_cell(value: object, field: str) -> Any:
+def parsed_cell(value: object, field: str) -> object:
     """The object or list in a cell's text, as JSON or as Python prints it; else `value`. Raises
     UserError for unreadable text, except in a passage, which may begin with a bracket.
     """
@@ -199,7 +199,7 @@ OPTION_TEXTS = ("text", "value", "content", "option", "answer")
 """Names of an option's text, where options are objects."""
 
 
-def options_in(choices: object, answer: object = None) -> Any:
+def options_in(choices: object, answer: object = None) -> object:
     """Options in any shape that data sets use, as label → text; labels in their texts are cut off.
 
     Raises UserError for a text whose options cannot be told apart, and for options without a text
@@ -230,7 +230,7 @@ def options_in(choices: object, answer: object = None) -> Any:
     return choices_by_label(choices)
 
 
-def without_labels(choices: dict[str, object]) -> dict[str, Any]:
+def without_labels(choices: dict[str, object]) -> dict[str, object]:
     """The options without labels in their texts: only where all have their own (`A. …` under A), as
     "A." may be a word of the text.
     """
@@ -249,7 +249,7 @@ _PASSAGE_TEXTS = (
 )
 
 
-def passages_in(context: object) -> Any:
+def passages_in(context: object) -> object:
     """The passages of HotpotQA (titles and sentences), PubMedQA (`contexts`) and MS MARCO
     (`passage_text`) as a list; anything else as it is.
     """
@@ -293,7 +293,9 @@ _NOTHING = (None, "", "No Answer Present.")
 """Members of a list of accepted answers that are none, the last of MS MARCO."""
 
 
-def answer_in(answer: object, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
+def answer_in(
+    answer: object, column: str, *, padded: bool
+) -> tuple[object, dict[str, object], str]:
     """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
     An answer is a text, or a list of texts where several are accepted: the `text` of SQuAD, the
@@ -358,7 +360,7 @@ def _held(answer: object, column: str) -> object:
     return held
 
 
-def not_opened(field: str, column: str, held: Mapping[str, Any]) -> UserError:
+def not_opened(field: str, column: str, held: Mapping[str, object]) -> UserError:
     """What says that an object in a column is not opened, and how to name what it holds."""
     likely = {field: f"{column}.{next(iter(held), 'NAME')}"}
     return UserError(

@@ -295,7 +295,7 @@ class Columns:
                 f"{', '.join(held[0])}: call the text of each `text`"
             )
         if plan.options:
-            texts = dict[str, Any]()
+            texts = dict[str, object]()
             for option, label in plan.options.items():
                 if cells[option] is not None and str(cells[option]).strip():
                     texts[label] = cells[option]
@@ -378,7 +378,7 @@ def _check_rival(rival: str, value: object, column: str, fields: Mapping[str, ob
         )
 
 
-def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
+def _check_images(fields: Mapping[str, Any], cells: Mapping[str, object]) -> None:
     """Raise UserError for an image in the question or in another cell."""
     shown = (fields.get("question"), *(fields.get("choices") or {}).values(), fields.get("context"))
     inside = any(isinstance(text, str) and _IMAGE.search(text) for text in shown)

@@ -114,7 +114,7 @@ def _commonsenseqa(row: dict[str, object], split: str, index: int) -> dict[str, 
     }
 
 
-def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, object]:
     # Some rows are labelled 1 to 4; A to D like the rest, so that prompts and votes see one
     # alphabet.
     labels = row["choices"]["label"]
@@ -140,7 +140,7 @@ def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str,
     }
 
 
-def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, object]:
     named = f"hotpotqa-{split}-{row['id']}"
     if split == "validation":
         named = f"hotpotqa-dev-{index:04d}"
@@ -158,7 +158,7 @@ def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     }
 
 
-def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any] | None:
+def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, object] | None:
     # A question about a picture cannot be asked in text.
     if row["image"] is not None:
         return None
@@ -177,12 +177,12 @@ def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any] | 
     }
 
 
-def _com2sense(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+def _com2sense(row: dict[str, Any], split: str, index: int) -> dict[str, object]:
     meta = {name: row[name] for name in ("domain", "scenario", "numeracy")}
     return {"id": row["id"], "question": row["sent"].strip(), "answer": row["label"], "meta": meta}
 
 
-def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, object]:
     return {
         "id": f"boolq-{_dev(split)}-{index:04d}",
         "question": row["question"].rstrip("?") + "?",
@@ -191,7 +191,7 @@ def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     }
 
 
-CONVERTERS: dict[str, Callable[[dict[str, Any], str, int], dict[str, Any] | None]] = {
+CONVERTERS: dict[str, Callable[[dict[str, Any], str, int], dict[str, object] | None]] = {
     "commonsenseqa": _commonsenseqa,
     "arc-challenge": _arc_challenge,
     "gsm8k": partial(_gsm, "gsm8k"),

@@ -58,7 +58,7 @@ _ENOUGH = 8
 
 
 def load(
-    name_or_path: Any,
+    name_or_path: object,
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
@@ -123,7 +123,7 @@ class DataError(UserError):
         first, *others = self.lines
         super().__init__(": ".join(filter(None, [first, "; ".join(others)])))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return DataError, (self.name, self.faults, self.count)
 
 

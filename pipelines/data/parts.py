@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...modules.reading.question import Question
 from . import catalogue
@@ -14,7 +14,7 @@ from .questions import listed
 
 
 def load_part(
-    source: Any,
+    source: object,
     part: str,
     split: str | None = None,
     limit: int | None = None,
@@ -31,12 +31,12 @@ def load_part(
     """
     if limit is None:
         seed = None
-    how: Any = {"limit": limit, "seed": seed, "kind": kind, "show": show}
+    read = partial(listed, source, part, limit=limit, seed=seed, kind=kind, show=show)
     if not isinstance(source, str | Path):
-        return listed(source, part, columns=columns, **how), split
+        return read(columns=columns), split
     if catalogue.find(str(source)) or not Path(source).expanduser().exists():
         split, columns = split or part, None
-    return listed(source, part, split=split, columns=columns, **how), split
+    return read(split=split, columns=columns), split
 
 
 def recorded(
@@ -56,7 +56,7 @@ def recorded(
         sampling = "all"
     elif seed is None:
         sampling = "first"
-    types = Counter[Any]()
+    types = Counter[object]()
     for question in questions:
         if "type" in question.meta:
             types[question.meta["type"]] += 1

@@ -273,7 +273,7 @@ def _checks(cell: object) -> list[Mapping[str, object]]:
     return cell
 
 
-def _texts(cell: Any) -> list[str]:
+def _texts(cell: object) -> list[str]:
     texts = [str(member).strip() for member in as_list(cell) if member is not None]
     return list(filter(None, texts))
 

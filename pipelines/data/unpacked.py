@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ...modules.base.errors import UserError
 
@@ -63,7 +63,7 @@ class Unpacked:
         yield
         self.held = before
 
-    def read(self, file: IO[Any]) -> bytes:
+    def read(self, file: IO[bytes]) -> bytes:
         """Reads the rest of an open file, as bytes."""
 
         def pieces() -> Iterator[bytes]:
@@ -76,7 +76,7 @@ class Unpacked:
 
         return b"".join(pieces())
 
-    def read_json(self, file: IO[Any]) -> bytes:
+    def read_json(self, file: IO[bytes]) -> bytes:
         """Reads JSON likewise, and counts its text and the objects that it becomes."""
         raw = self.read(file)
         width = 2 if raw.isascii() and b"\\u" not in raw else 8

@@ -47,7 +47,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.endpoint import without_keys
-from ..lms.named import billed_as
+from ..lms.named import Billed, billed_as
 from ..lms.store import books_around
 from ..runs.rows import error_row, row_of
 
@@ -258,7 +258,7 @@ def lm_names(program: Program, lm: object) -> str:
     return ", ".join(names) or "no LM"
 
 
-def seat_engines(program: Program, language_model: object) -> list[Any]:
+def seat_engines(program: Program, language_model: object) -> list[Billed]:
     """What counts and prices the calls of each seat's LM (`billed_as`)."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
@@ -270,7 +270,7 @@ def seated_lms(program: Program, language_model: object = None) -> list[object]:
     ]
 
 
-def lms_in(program: Program, language_model: object = None) -> list[Any]:
+def lms_in(program: Program, language_model: object = None) -> list[dspy.BaseLM]:
     """Every LM that may be called: those of seats and other predictors, those in a user's own
     program, the given one, and DSPy's.
     """

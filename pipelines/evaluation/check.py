@@ -64,7 +64,7 @@ def in_plain_text(program: Program, lm: object = None) -> bool:
     return any(profile is not None and profile.layout == "plain" for profile in profiles)
 
 
-def sampling_left_out(program: Program, lm: Any) -> list[str]:
+def sampling_left_out(program: Program, lm: dspy.BaseLM) -> list[str]:
     """A warning for each setting of a seat that its LM does not accept."""
     warnings = []
     for seat in program.seats().values():

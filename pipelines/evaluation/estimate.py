@@ -353,7 +353,7 @@ def left_of(
 
     Damaged lines are skipped; the run itself reports them.
     """
-    done, seconds, calls = set[tuple[Any, Any]](), 0.0, 0
+    done, seconds, calls = set[tuple[object, object]](), 0.0, 0
     with suppress(OSError):
         for row in records(folder / RESULTS, ("id", "usage", "seconds")):
             try:

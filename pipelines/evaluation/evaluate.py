@@ -85,7 +85,7 @@ def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
     """Run the ensemble on the training questions by majority, and set the weights of its members by
     how well each answered; returns the weights.
     """
-    program: Any = plan.program
+    program = plan.program
     with program.unweighed():
         training = _evaluated(plan.on_training(WEIGHTS))
         if training.summary.stopped:

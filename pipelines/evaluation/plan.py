@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dspy
+
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
@@ -25,7 +27,7 @@ from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import questions as data
-from ..lms.named import billed_as
+from ..lms.named import Billed, billed_as
 from ..programs.seats import (
     Seating,
     parse_sets,
@@ -64,7 +66,7 @@ class EvaluationPlan:
 
     request: EvaluateRequest
     program: Program
-    lm: Any
+    lm: dspy.BaseLM
     metric: Metric
     questions: list[Question]
     train: list[Question]
@@ -75,12 +77,12 @@ class EvaluationPlan:
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
-    def engines(self) -> list[Any]:
+    def engines(self) -> list[Billed]:
         """What counts and prices the calls of all LMs (`billed_as`), the judge's included."""
         return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
 
     @property
-    def lms(self) -> list[Any]:
+    def lms(self) -> list[dspy.BaseLM]:
         """All LMs that may be called, the judge's included."""
         return [*lms_in(self.program, self.lm), *self.metric.lms]
 
@@ -251,7 +253,7 @@ def plan_evaluation(
     if request.recheck:
         from .kept import KeptAnswers
 
-        program: Any = KeptAnswers(request.program)
+        program: Program = KeptAnswers(request.program)
         request.repeats = 1 + max(repeat for _, repeat in program.kept)
     else:
         program = _program(request, seating, sets)
@@ -342,7 +344,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
     return program
 
 
-def _questions(program: Any, request: EvaluateRequest) -> list[Question]:
+def _questions(program: Program, request: EvaluateRequest) -> list[Question]:
     """The questions of a request. Raises UserError unless they can be scored."""
     if request.recheck:
         return _kept_questions(program, request)
@@ -350,7 +352,7 @@ def _questions(program: Any, request: EvaluateRequest) -> list[Question]:
     return checked(data.listed(request.questions, columns=request.column_names(), **how))
 
 
-def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
+def _kept_questions(program: Program, request: EvaluateRequest) -> list[Question]:
     """The questions that have an answer in the run that is checked again."""
     if request.check is None and getattr(request.metric, "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")

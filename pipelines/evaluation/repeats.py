@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import dspy
 
@@ -44,7 +44,7 @@ def fresh(repeat: int) -> Iterator[None]:
         yield
 
 
-def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
+def without_cache(program: Program, lm: dspy.BaseLM) -> tuple[Program, dspy.BaseLM]:
     """The program and the LM for repeats: foreign LMs are copied without DSPy's own cache, which
     would return the first answer again.
     """

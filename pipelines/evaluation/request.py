@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from typing_extensions import Doc
 
@@ -53,7 +53,7 @@ class EvaluateRequest(Columned, Judged, OnCluster, LMs, Repeated, Running):
     ] = None
     _: KW_ONLY
     judge_sample: Annotated[
-        Any,
+        AnyQuestions | None,
         str | None,
         source(
             "Answers that people graded: columns question, answer (the reference), given, verdict."

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from ..base.request import Argument, Option, Request
 
@@ -22,7 +22,7 @@ class ForecastRequest(Request):
     example: ClassVar[str] = "forecast runs/a runs/b runs/c runs/d runs/e"
 
     answers: Annotated[
-        Any,
+        Iterable[object] | str | Path,
         list[str],
         Argument(
             metavar="[RUN]...",

@@ -748,7 +748,7 @@ def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int
     return next(filter(None, counts), 0 if 0 in counts else None)
 
 
-def _tokens(count: Any) -> int | None:
+def _tokens(count: object) -> int | None:
     """A count of tokens, which some servers give as text or float; None if it is not plausible."""
     if type(count) is not int:  # not isinstance: True is an int, too
         if isinstance(count, str) and _COUNT.fullmatch(count):

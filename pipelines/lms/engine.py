@@ -176,11 +176,19 @@ class Engine:
     def __deepcopy__(self, memo: dict[int, object]) -> Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """How another process makes this engine; it reads keys from its own environment."""
         if self.endpoint is None:
-            own: dict[str, Any] = {"store": self.store, "settings": self.settings, "cached": False}
-            made = partial(Engine, self.model, None, self.profile, identity=self.identity, **own)
+            made = partial(
+                Engine,
+                self.model,
+                None,
+                self.profile,
+                identity=self.identity,
+                store=self.store,
+                settings=self.settings,
+                cached=False,
+            )
             return made, ()
         if "@" in urlsplit(self.reached["api_base"] or "").netloc:
             raise UserError(
@@ -214,7 +222,7 @@ class Engine:
             ),
         )
 
-    async def stream(self, request: Request) -> AsyncIterator[Any]:
+    async def stream(self, request: Request) -> AsyncIterator[object]:
         """The events of a reply, its text in one chunk, for `dspy.streamify`."""
         for event in response_to_events(await self.complete(request)):
             yield event
@@ -959,7 +967,7 @@ class SyncEngine:
     def complete(self, request: Request) -> Response:
         return run_sync(self.engine.complete, request)
 
-    def stream(self, request: Request) -> Iterator[Any]:
+    def stream(self, request: Request) -> Iterator[object]:
         return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:

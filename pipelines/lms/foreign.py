@@ -60,7 +60,7 @@ class _Call:
     LM. `stray` says that the call belongs to no question, and `ended` that its end is being booked.
     """
 
-    lm: Any
+    lm: dspy.BaseLM
     entry: Entry | None = None
     booking: Booking = field(default_factory=Booking)
     watched: SeenCall | None = None
@@ -68,7 +68,7 @@ class _Call:
     ended: bool = False
     restored: Restored = ()
     history: list[Mapping[str, object]] = field(default_factory=list)
-    settings: AbstractContextManager[Any] | None = None
+    settings: AbstractContextManager[object] | None = None
 
     def book(self, call_id: str, inputs: Mapping[str, object]) -> None:
         """Reserve budget for the call, and write it to the ledgers before it is made. Raises
@@ -292,7 +292,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             return [(OPEN_BOOKS, OPEN_BOOKS.set(self.books))]
         return [(known, known.set(carried[known])) for known in OF_A_CALL if known in carried]
 
-    def _counted_by(self, instance: Any) -> ForeignMeter:
+    def _counted_by(self, instance: dspy.BaseLM) -> ForeignMeter:
         """The meter that counts a call of this LM: that of its run, else the innermost."""
         meters = [callback for callback in instance.callbacks if isinstance(callback, ForeignMeter)]
         current: ForeignMeter | None = books_around().meter

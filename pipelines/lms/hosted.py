@@ -328,7 +328,9 @@ def _guard_clients(litellm: Any) -> None:
     def create_async_transport(*arguments: object, **options: object) -> GuardedTransport:
         return GuardedTransport(create(*arguments, **options) or httpx.AsyncHTTPTransport())
 
-    def create_httpx_proxy_mounts(transport: object, *arguments: object, **options: object) -> Any:
+    def create_httpx_proxy_mounts(
+        transport: object, *arguments: object, **options: object
+    ) -> object:
         if isinstance(transport, GuardedTransport):
             transport = transport.inner
         mounted = mounts(transport, *arguments, **options) or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import dspy
 
@@ -134,7 +134,7 @@ def default_lm() -> str:
     return settings_now().lm or DEFAULT_LM
 
 
-def lm_given(lm_or_name: object) -> Any:
+def lm_given(lm_or_name: object) -> dspy.BaseLM:
     """The LM that a user means: an LM itself, the LM of a name, or for None the LM that DSPy is
     configured with, else that of FOLKMOOT_LM.
     """
@@ -219,13 +219,17 @@ class ForeignLM:
         return no_price([self.model])
 
 
-def billed_as(lm: object) -> Engine | ForeignLM:
-    """What says how an LM's calls are counted and priced: its engine, or a `ForeignLM`."""
+Billed: TypeAlias = Engine | ForeignLM
+"""What says how an LM's calls are counted and priced: its engine, or what is known by its name."""
+
+
+def billed_as(lm: object) -> Billed:
+    """What bills the calls of an LM."""
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
-def lm_identity(language_model: Any) -> LMFields | None:
+def lm_identity(language_model: dspy.BaseLM) -> LMFields | None:
     """How records describe an LM: name, endpoint, profile and settings, never a key; None for one
     that `lm` did not make.
     """

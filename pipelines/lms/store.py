@@ -80,7 +80,7 @@ class CallStore:
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """How another process makes this store: from the same folder."""
         return partial(CallStore, readonly=self.readonly), (self.folder.absolute(),)
 

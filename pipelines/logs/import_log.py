@@ -52,7 +52,7 @@ class Imported:
     """What no row was made of, with the number of each."""
     read_as: list[str] = field(default_factory=list)
     """How tables were read whose figures could be meant otherwise."""
-    _keep: Any = field(default=None, repr=False)
+    _keep: object = field(default=None, repr=False)
 
     @property
     def outcomes(self) -> Path:

@@ -59,7 +59,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
     answer, and as you like `trial`, `score`, `cost_usd`, `cluster`, `api_calls` and `failure`. One
     that does not say who answered is of one agent, which is called after the file.
     """
-    alone = dict[str, Any]()
+    alone = dict[str, object]()
     for number, row in enumerate(_rows(path)):
         where, cells = f"{path}, {row.where}", row.fields
         if row.fault:

@@ -141,7 +141,7 @@ class Metered(Foreign):
             prediction["answer"] = prediction["kept"]
         return prediction
 
-    async def _asked(self, *arguments: object, **fields: object) -> tuple[Any, list[TurnFields]]:
+    async def _asked(self, *arguments: object, **fields: object) -> tuple[object, list[TurnFields]]:
         if not asks_for(self.module, ENDPOINT):
             return await super()._asked(*arguments, **fields)
         from .server import LOOPBACK, metered_endpoint
@@ -157,7 +157,7 @@ class Metered(Foreign):
                     record_turn(turn)
         return answer, session.turns
 
-    async def _call(self, *arguments: object, **fields: object) -> Any:
+    async def _call(self, *arguments: object, **fields: object) -> object:
         if FOLDER not in fields:
             return await super()._call(*arguments, **fields)
         place = place_around()
@@ -170,7 +170,7 @@ async def acted(
     place: Workplace,
     module: Any,
     inputs: Mapping[str, str],
-    arguments: Sequence[Any],
+    arguments: Sequence[object],
     fields: Mapping[str, Any],
 ) -> dict[str, str]:
     """Run a program in a task's folder, and return the changes in it, as a row keeps them and
@@ -285,7 +285,7 @@ class Start:
 
     async def __call__(
         self, question: Question, endpoint: Endpoint, folder: Path | None = None
-    ) -> Any:
+    ) -> object:
         """Return the command's answer to one question. Raises CommandError if it gives none."""
         with (
             TemporaryFile() as printed,
@@ -438,7 +438,7 @@ def _reason(file: IO[bytes]) -> str:
     return " ".join(named[-1].split()).strip(" |")
 
 
-def _answer(line: str) -> Any:
+def _answer(line: str) -> object:
     """Return the answer in a command's last line; an object without `answer` counts as text."""
     try:
         value = json.loads(line)

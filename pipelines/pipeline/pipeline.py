@@ -37,7 +37,7 @@ class Pipeline(ShownResult):
     a line for each step; `registered` is its name in MLflow's registry.
     """
 
-    def __init__(self, folder: Path, keep: Any = None) -> None:
+    def __init__(self, folder: Path, keep: object = None) -> None:
         self.folder, self._keep = folder, keep
         card = self.card
         self.sentences, self.stopped = card.sentences, card.problem

@@ -19,6 +19,7 @@ import dspy
 from ...modules.base.errors import UserError
 from ...modules.base.keyed import only, without
 from ...modules.base.yaml_file import SUFFIXES, read_yaml
+from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.question import Question
 from ..base.budget import Budget
@@ -68,10 +69,10 @@ class StepKind(NamedTuple):
     """
 
     request: type[Any]
-    plan: Callable[[Any], Any]
-    carry_out: Callable[[Any], Any]
+    plan: Callable[..., Plan]
+    carry_out: Callable[..., Any]
     shown: Kind
-    learns_from: Callable[[Any], list[Question]] = lambda plan: []
+    learns_from: Callable[..., list[Question]] = lambda plan: []
 
     @property
     def options(self) -> dict[str, CommandOption]:
@@ -125,7 +126,7 @@ class PipelineStep:
             return self.key
         return f"{self.key} {self.program}"
 
-    def plan(self, programs: Mapping[Any, Any], **given: Any) -> Any:
+    def plan(self, programs: Mapping[Any, object], **given: Any) -> Plan:
         """The command's own plan, with the programs as they are by now, by name."""
         options = {**self.options, "tracking": False, **given}
         program = programs.get(self.program)
@@ -183,7 +184,7 @@ class PipelinePlan(PlanOfSteps):
     """
 
     request: PipelineRequest
-    programs: Mapping[str, Any]
+    programs: Mapping[str, object]
     steps: list[PipelineStep]
     plans: dict[str, Plan]
     register: str | None
@@ -261,8 +262,8 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
 
 
 def _planned(
-    step: PipelineStep, programs: Mapping[Any, Any], share: Budget | None
-) -> tuple[PipelineStep, Any, dict[str, Unused]]:
+    step: PipelineStep, programs: Mapping[Any, object], share: Budget | None
+) -> tuple[PipelineStep, Plan, dict[str, Unused]]:
     """(the step without options for agents and LMs that only other programs have, its plan, what
     such options are for).
     """
@@ -277,7 +278,7 @@ def _planned(
             step = step.without(misfit.name)
 
 
-def _programs(document: Mapping[str, Any], home: Path) -> dict[str, str]:
+def _programs(document: Mapping[str, object], home: Path) -> dict[str, str]:
     """The programs by name: specs, or files and folders beside the pipeline's file."""
     names: Any = document.get("programs")
     named = names if isinstance(names, list) else []
@@ -297,7 +298,7 @@ def _programs(document: Mapping[str, Any], home: Path) -> dict[str, str]:
     return programs
 
 
-def _untrained(name: str, place: str) -> Any:
+def _untrained(name: str, place: str) -> Program | str:
     """The program as the contest is planned with it: one that an earlier step trains is not there
     yet.
     """
@@ -351,7 +352,7 @@ def _check_space(space: object) -> None:
         )
 
 
-def _data(document: Mapping[str, Any], home: Path, shared: Mapping[str, Any]) -> dict[str, Any]:
+def _data(document: Mapping[str, object], home: Path, shared: Mapping[str, Any]) -> dict[str, Any]:
     """The questions by part. Where none are held out for validation, some of the training
     questions are, by the pipeline's seed.
     """

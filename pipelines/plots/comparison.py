@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...modules.base.errors import UserError
 from .figure import BLUE, GREY, Units, new_figure, saved
+
+if TYPE_CHECKING:
+    from .figure import Axes, Figure
 
 Ends = tuple[float, float, float]
 """A value with the ends of its interval."""
@@ -29,7 +32,7 @@ def interval_plot(
     return path
 
 
-def intervals_drawn(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
+def intervals_drawn(values: Mapping[str, Ends], rate: bool) -> tuple[Figure, Axes]:
     """A figure and its axes, with a line for each name, the first on top."""
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(values))
     # The first name is drawn at the bottom, and a reader begins at the top.

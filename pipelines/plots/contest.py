@@ -39,8 +39,8 @@ def course_plot(
         axes.fill_between(
             steps.questions, steps.low, steps.high, color=colour, alpha=0.08, linewidth=0
         )
-        last = steps.iloc[-1]
-        ends.append((last.questions, last.difference, str(name), colour))
+        end = steps.iloc[-1]
+        ends.append((end.questions, end.difference, str(name), colour))
     write_names(axes, ends)
     # Room to the right, where the names stand.
     first, last = axes.get_xlim()

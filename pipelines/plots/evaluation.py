@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...modules.reports.counting import CHANGES
 from .comparison import Ends, intervals_drawn
 from .figure import BLUE, GREY, ORANGE, new_figure, saved, two_axes
+
+if TYPE_CHECKING:
+    from .figure import Axes
 
 
 def score_plot(scores: Mapping[str, Ends], path: Path, *, metric: str, rate: bool = True) -> Path:
@@ -138,7 +141,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
 
 
 def _bars_in_pairs(
-    axes: Any, groups: Mapping[str, tuple[float, float]], colours: Mapping[str, str]
+    axes: Axes, groups: Mapping[str, tuple[float, float]], colours: Mapping[str, str]
 ) -> None:
     """Two bars side by side for each group, coloured by what they are."""
     for place, (label, colour) in enumerate(colours.items()):
@@ -150,6 +153,6 @@ def _bars_in_pairs(
     axes.set_xticks(range(len(groups)), list(groups))
 
 
-def _consensus_bars(axes: Any, counts: Mapping[str, int]) -> None:
+def _consensus_bars(axes: Axes, counts: Mapping[str, int]) -> None:
     colours = [{"never": GREY}.get(name, BLUE) for name in counts]
     axes.bar_label(axes.bar(list(counts), list(counts.values()), color=colours))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
 
 BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
 COLOURS = (BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa", GREY)
@@ -26,7 +30,7 @@ class Units(NamedTuple):
 
 def new_figure(
     width: float, height: float, *, rows: int = 1, columns: int = 1, dpi: int = 120
-) -> tuple[Any, list[Any]]:
+) -> tuple[Figure, list[Axes]]:
     """A figure with its size in inches, and its axes, row by row, without a frame."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -40,12 +44,12 @@ def new_figure(
     return figure, axes
 
 
-def two_axes() -> tuple[Any, list[Any]]:
+def two_axes() -> tuple[Figure, list[Axes]]:
     """A figure and its two axes side by side."""
     return new_figure(10, 4, columns=2)
 
 
-def saved(figure: Any, path: Path) -> bool:
+def saved(figure: Figure, path: Path) -> bool:
     """Write a figure; True, as what plots return that had something to show."""
     figure.savefig(path)
     return True

@@ -50,7 +50,8 @@ def front_plot(report: StudyReport, path: Path) -> bool:
     def point(entry: TrialEntry) -> tuple[float, float]:
         return entry.value(second), entry.value(first)
 
-    axes.scatter(*zip(*map(point, finished), strict=True), s=14, color=GREY, label="every setting")
+    across, up = zip(*map(point, finished), strict=True)
+    axes.scatter(across, up, s=14, color=GREY, label="every setting")
     for place, entry in enumerate(report.front):
         (x, y), scores = point(entry), entry.scores
         ends = []

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import dspy
+
 from ...modules.agents.profile import SETTINGS
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
@@ -19,8 +21,8 @@ from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.prices import known_model
 from .own import own_program
 
-MakeLM = Callable[..., Any]
-MakeEnvironment = Callable[..., Any]
+MakeLM = Callable[..., dspy.BaseLM]
+MakeEnvironment = Callable[..., Environment]
 """(the text after the environment's name and a colon, if any) → the environment."""
 
 _NOT_SET = ("self", "lm", "lms", "embedder")
@@ -144,7 +146,7 @@ def _environment_maker(name: str, maker: object) -> MakeEnvironment:
             "a function of a query"
         )
 
-    def make(*rest: str) -> Any:
+    def make(*rest: str) -> Environment:
         if not rest and inspect.isfunction(maker):
             wanted = inspect.signature(maker).parameters.values()
             needed = [parameter for parameter in wanted if parameter.default is parameter.empty]

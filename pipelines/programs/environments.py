@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.environment.base import Environment
 from ...modules.environment.corpus import CorpusEnvironment
 from ...modules.environment.replay import RecordingEnvironment, ReplayEnvironment
 from ...modules.environment.wikipedia import WikipediaEnvironment
 from ..base.settings import settings
 
 
-def built_in(environment_of: Callable[[str], Any]) -> dict[str, Callable[..., Any]]:
+def built_in(environment_of: Callable[[str], Environment]) -> dict[str, Callable[..., Environment]]:
     """What makes each environment from the text after its name; `environment_of` makes the one
     that is recorded.
     """

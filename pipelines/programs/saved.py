@@ -21,6 +21,7 @@ from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.keyed import without, without_none
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described
+from ...modules.environment.base import Environment
 from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, known, written
@@ -42,7 +43,7 @@ def load_program(
     environment: Any = None,
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
-) -> Any:
+) -> dspy.Module:
     """The program that `program.save(folder)` wrote, or your own module that `fm.compile` wrote.
 
     Args:
@@ -89,7 +90,7 @@ def saved_program(
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
     _check_lms(lms)
-    given: dict[str, Any] = dict(lms or {})
+    given = dict(lms or {})
     for name, own in given.items():
         if isinstance(own, str):
             given[name] = make_lm(own)
@@ -302,7 +303,7 @@ class _Builder:
         self.saved, self.protocols = saved, protocols
         self.override, self.used = environment, False
         self.embedding, self.embeds = embedding, False
-        self.opened: dict[str, Any] = {}
+        self.opened: dict[str, Environment] = {}
 
     def build(self, described: Described, place: Path) -> Program:
         """The program of a description; `place` is the folder of what it has learned."""
@@ -457,7 +458,7 @@ def _seat(
     program.assign(lms)
 
 
-def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
+def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> dspy.BaseLM:
     """The LM that a file describes, made by `make_lm`, which gets `seat` and `addressed` if it has
     such parameters. Raises UserError for one that cannot be made.
     """

@@ -91,7 +91,7 @@ class Seating:
 
     def __init__(self, options: Request, *, keyless: bool = False) -> None:
         self.options, self.keyless = options, keyless
-        self._made: dict[tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[object, ...], dspy.BaseLM] = {}
 
     def _of(self, option: str) -> Any:
         """The request's value of an option; None if its command does not have it."""
@@ -106,7 +106,7 @@ class Seating:
         return values
 
     @cached_property
-    def seated(self) -> dict[str, Any]:
+    def seated(self) -> Mapping[str, str | dspy.BaseLM]:
         """`lm` as agent → LM or its name; `*` stands for every agent. Raises UserError, as the next
         three do.
         """
@@ -147,7 +147,7 @@ class Seating:
         """
         if name is not None and not isinstance(name, str):
             return name
-        if self.replays is not None or (seat != EVERY and _find(self.seated, seat)):
+        if self.replays is not None or (seat != EVERY and bool(_find(self.seated, seat))):
             return None
         model = name or default_lm()
         base = _find(self.addresses, seat) or self.addresses.get(EVERY)
@@ -190,7 +190,7 @@ class Seating:
             return None
         return Path(name.removeprefix(_REPLAY))
 
-    def seat(self, program: Program) -> tuple[Program, Any]:
+    def seat(self, program: Program) -> tuple[Program, dspy.BaseLM | None]:
         """Give the program's agents the LMs that the request names, without calling any.
 
         Returns the program (a copy if an agent changes), and the LM of all agents without one of
@@ -261,7 +261,9 @@ class Seating:
                 )
         return as_recorded(program, rest), rest
 
-    def _made_for(self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]) -> Any:
+    def _made_for(
+        self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]
+    ) -> dspy.BaseLM:
         """The LM of one agent, at an address of its own and with settings that it keeps, if any."""
         if isinstance(name, str) and name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
@@ -272,7 +274,7 @@ class Seating:
             raise UserError(f"{name} for the agent {seat!r} has no address: drop its --api-base")
         return self.make(name, api_base=base, **kept)
 
-    def _replay(self, program: Program, folder: Path) -> tuple[Program, Any]:
+    def _replay(self, program: Program, folder: Path) -> tuple[Program, dspy.BaseLM | None]:
         """As `seat`, with the LMs of a recorded run. Raises UserError for options on LMs."""
         given: list[str] = []
         for name in ("temperature", "max_tokens", "answer_form"):
@@ -304,7 +306,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
     return seated
 
 
-def _seat_as_recorded(program: Program, folder: Path) -> object:
+def _seat_as_recorded(program: Program, folder: Path) -> dspy.BaseLM | None:
     """Give agents without an LM theirs from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
     if program.metered_parts:
@@ -321,7 +323,7 @@ def _seat_as_recorded(program: Program, folder: Path) -> object:
     return replayed(folder, others[0])
 
 
-def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
+def _lms_by_seat(lms: AnyLM | None) -> Mapping[str, str | dspy.BaseLM]:
     """The LMs of a request as agent → LM or its name; `*` stands for every agent."""
     if lms is None or isinstance(lms, str | Sequence):
         unseated = isinstance(lms, list | tuple) and not any("=" in str(name) for name in lms)
@@ -374,7 +376,7 @@ def parse_sets(pairs: Pairs) -> dict[str, object]:
     """
     if isinstance(pairs, Mapping):
         return dict(pairs)
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, object] = {}
     for pair in pairs or ():
         key, equals, value = map(str.strip, pair.partition("="))
         if not equals or not key:
@@ -396,7 +398,7 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
     """`[AGENT.]KEY=VALUE` options as agent → settings; a value is read as JSON, else as a word.
     Raises UserError.
     """
-    seated: dict[str, dict[str, Any]] = {}
+    seated: dict[str, dict[str, object]] = {}
     if isinstance(values, Mapping):
         values = [f"{place}={json.dumps(value)}" for place, value in values.items()]
     for value in values or ():
@@ -449,7 +451,7 @@ def _written(amounts: object) -> object:
     return amounts
 
 
-def _kept(language_model: Any) -> dict[str, object]:
+def _kept(language_model: dspy.BaseLM) -> dict[str, object]:
     """The settings and the profile of an LM that is made again at another address."""
     kept = settings_of(language_model)
     if profile_of(language_model) is not None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
-from typing import Any
 
 from markupsafe import Markup
 
@@ -101,7 +100,7 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
         ]
 
 
-def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
+def _question(runs: Sequence[Sequence[ResultRow]]) -> list[object]:
     row = next(rows[0] for rows in runs if rows)
     choices = row.choices or {}
     about = [f"{name}: {value}" for name, value in scrubbed(row.meta or {}).items()]
@@ -118,7 +117,7 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
     ]
 
 
-def _answer(rows: Sequence[ResultRow]) -> list[Any]:
+def _answer(rows: Sequence[ResultRow]) -> list[object]:
     """Return state, answer and score of a question's rows; if its repeats differ in state, with
     their mean score.
     """
@@ -135,7 +134,7 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     ]
 
 
-def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
+def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[object]:
     """Return the dialogue of a question, of its first repeat."""
     row = rows[0]
     one = shown(row, longest)
@@ -153,7 +152,7 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
     ]
 
 
-def _turn(turn: ShownTurn) -> list[Any]:
+def _turn(turn: ShownTurn) -> list[object]:
     """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
     `TURNED`), note, and steps (thought, action, observation) with how many there are more.
     """
@@ -168,7 +167,7 @@ def _turn(turn: ShownTurn) -> list[Any]:
     return [*shown_turn, TURNED.index(turn.turned), turn.note or "", turn.steps, turn.more_steps]
 
 
-def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
+def _packed(lines: Iterable[str]) -> Iterator[list[object]]:
     """Lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
     # The None after the last line closes the last pack.

@@ -159,7 +159,7 @@ def _asking(row: Row, request: ReproduceRequest) -> dict[str, Any]:
     lms = Seating(request).seated
     if EVERY not in lms:
         # An LM that is named for one agent replaces the paper's there alone.
-        lms = {seat: models()[model]["name"] for seat, model in row.models.items()} | lms
+        lms = {seat: models()[model]["name"] for seat, model in row.models.items()} | dict(lms)
     # Some of the papers' models are no longer offered: LiteLLM has no name for them.
     for seat, name in lms.items():
         if name is None:

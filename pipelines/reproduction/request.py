@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from ..base.request import (
     AnyLM,
@@ -53,7 +53,7 @@ class ReproduceRequest(SharedByLMs, Seats, Running):
         ),
     ] = None
     outcomes: Annotated[
-        Any,
+        Iterable[object] | str | Path | None,
         list[str],
         Option(
             "--outcomes",

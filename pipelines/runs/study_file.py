@@ -20,7 +20,7 @@ class TrialEntry(Keyed):
     trial: int
     state: str
     place: int | None
-    setting: dict[str, Any] | None
+    setting: dict[str, object] | None
     home: str | None = None
     told_by: int | None = None
     same_as: int | None = None

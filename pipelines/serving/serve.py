@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dspy
 from aiohttp import web
@@ -26,6 +25,7 @@ from ..base.budget import Budget, BudgetSpent
 from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names, lms_in, seat_engines
 from ..lms.endpoint import without_keys
+from ..lms.named import Billed
 from ..programs.resolve import program_of
 from ..programs.seats import (
     Seating,
@@ -51,13 +51,13 @@ class Service:
     """
 
     program: Program
-    lm: Any
+    lm: dspy.BaseLM
     question_budget: Budget | None = None
     within: float = 60.0
     token: str | None = None
 
     @property
-    def engines(self) -> list[Any]:
+    def engines(self) -> list[Billed]:
         """The engine names under which the calls of its LMs are recorded."""
         return seat_engines(self.program, self.lm)
 

@@ -18,6 +18,8 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+import dspy
+
 from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
@@ -118,21 +120,22 @@ class Check(Metric):
         super().__init__(asked, CHECK, low=0.0, high=1.0)
         self._waits, self._async = self._async, True  # `grade` waits for a command, too
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return self.like, (self.command or self.function,)
 
     @property
     def like(self) -> partial[Check]:
         """Makes another check in the same sandbox."""
-        how: dict[str, Any] = {"answer_file": self.answer_file, "sandbox": self.sandbox.name}
-        return partial(Check, **how, seconds=self.seconds)
+        return partial(
+            Check, answer_file=self.answer_file, sandbox=self.sandbox.name, seconds=self.seconds
+        )
 
     def identity(self) -> MetricFields:
         asked = self.command or code_of(self.function)
         code = hashlib.sha256(repr([asked, self.answer_file]).encode()).hexdigest()[:16]
         return MetricFields(name=CHECK, spec=None, code=code, low=0.0, high=1.0, rate=None)
 
-    async def grade(self, question: Question, prediction: Any) -> Graded:
+    async def grade(self, question: Question, prediction: dspy.Prediction) -> Graded:
         """The score of an answer. Raises MetricError where the check cannot be run; UserError where
         it runs on no task.
         """
@@ -147,7 +150,9 @@ class Check(Metric):
         scored = {"score": ran.score, "feedback": ran.feedback}
         return self.graded(lambda: scored)._replace(check=ran.fields)
 
-    async def _checked(self, place: Workplace, question: Question, prediction: Any) -> _Ran:
+    async def _checked(
+        self, place: Workplace, question: Question, prediction: dspy.Prediction
+    ) -> _Ran:
         answer = str(prediction.get("whole") or prediction["answer"])
         task = (question.files, question.tests, answer, self.answer_file)
         if self.command is None:  # a function of this process
@@ -304,9 +309,17 @@ async def in_sandbox(
     how: Started, folder: Path | None, out: Any, err: Any, seconds: float, given: bytes = b""
 ) -> int:
     """The exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
-    where: Any = {"environment": how.environment, "cwd": how.cwd, "folder": folder}
     try:
-        return await exit_code(how.words, out, err, seconds=seconds, given=given, **where)
+        return await exit_code(
+            how.words,
+            out,
+            err,
+            seconds=seconds,
+            given=given,
+            environment=how.environment,
+            cwd=how.cwd,
+            folder=folder,
+        )
     finally:
         if how.after:
             quiet = asyncio.subprocess.DEVNULL

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import dspy
 
@@ -54,7 +53,7 @@ class Picked(Ensemble):
         return await super()._picked(task, turns, picker)
 
 
-def asked_often(program: Any, samples: int, kind: str, visible: Check | None = None) -> Program:
+def asked_often(program: Program, samples: int, kind: str, visible: Check | None = None) -> Program:
     """One agent that is asked several times: its most frequent answer, or, where answers cannot be
     voted on, a pick, or the first that passes the visible check.
     """

@@ -195,7 +195,7 @@ def check_same(
             )
 
 
-def _lasting(value: Any, field: str, paid: bool) -> Any:
+def _lasting(value: Any, field: str, paid: bool) -> object:
     if field == "seconds":
         return None
     if field == "usage" and not paid:

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import dspy
 
@@ -174,7 +173,7 @@ class Learning(Contract):
         with ScriptedServer(agreeing(questions)) as server:
             with dspy.context(lm=model(server)):
                 compiled = optimizer.compile(program, trainset=questions)
-            taught = list[Any]()
+            taught = list[dspy.Example]()
             for name, predictor in compiled.named_predictors():
                 assert predictor.demos, f"the optimizer gave {name} no demonstrations"
                 taught += predictor.demos
@@ -211,5 +210,5 @@ def _instruct(program: Program) -> dict[str, str]:
     return rules
 
 
-def _right(example: Any, prediction: Any, trace: Any = None) -> bool:
+def _right(example: dspy.Example, prediction: dspy.Prediction, trace: object = None) -> bool:
     return same_answer(prediction.answer, example.answer, example.kind)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import dspy
 
@@ -24,7 +23,7 @@ from .base import Contract, check_outcome, check_rows, check_same, model, nothin
 from .replies import agreeing, mixed, text_of
 from .server import ScriptedServer
 
-Refusal = tuple[int, dict[str, str], Any]
+Refusal = tuple[int, dict[str, str], object]
 
 DOWN: Refusal = (500, {"Retry-After": "0.01"}, {"error": {"message": "down"}})
 SLOW = 0.5  # seconds of a reply that is still to come when what waits for it should have ended
@@ -40,7 +39,7 @@ class Runs(Contract):
         right, asked = agreeing(questions), itertools.count()
         failed: set[str] = set()
 
-        def reply(body: dict[str, object]) -> Any:
+        def reply(body: dict[str, object]) -> str | Refusal:
             text = text_of(body)
             if first.question in text or (second.question in text and next(asked)):
                 # The second question fails from its second call on, after an answer that was paid
@@ -106,7 +105,7 @@ class Runs(Contract):
             dspy.context(lm=model(server)),
         ):
 
-            async def cancel() -> tuple[asyncio.Task[Any], set[Any]]:
+            async def cancel() -> tuple[asyncio.Task[object], set[asyncio.Task[object]]]:
                 task = asyncio.create_task(self.program().acall(**question.inputs()))
                 end = time.monotonic() + 10
                 # Cancelled before its first call, it would have nothing to end.

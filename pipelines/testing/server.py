@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-Reply = Callable[[dict[str, object]], "str | tuple[int, dict[str, str], Any]"]
+Reply = Callable[[dict[str, object]], "str | tuple[int, dict[str, str], object]"]
 
 TEXT = "because it fits"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import dspy
 from typing_extensions import TypedDict  # which pydantic takes on Python 3.11, too
@@ -85,7 +85,7 @@ class _Cancelling:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.cancelled = False
-        self._call: Future[Any] | None = None
+        self._call: Future[object] | None = None
 
     def watch(self, call: Future[object]) -> None:
         with self._lock:

@@ -45,14 +45,14 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
     """
 
     program: Program
-    lm: Any
+    lm: dspy.BaseLM | None
 
     def load_context(self, context: Any) -> None:
         config = dict(context.model_config or {})
         address, lm = config.get("api_base") or {}, config.get("lm")
         bases = {EVERY: address} if isinstance(address, str) else dict(address)
 
-        def make(name: str, *, seat: str, addressed: bool, **settings: Any) -> Any:
+        def make(name: str, *, seat: str, addressed: bool, **settings: Any) -> dspy.BaseLM:
             base = bases.get(seat) or bases.get(EVERY)
             if addressed and base is None:
                 how = f"model_config={{'api_base': {{{seat!r}: 'http://…/v1'}}}}"

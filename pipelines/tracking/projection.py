@@ -11,6 +11,7 @@ from ...modules.base.keyed import without
 from ...modules.base.saved_file import FILE, LM_FILE, MODULE
 from ..base.cards import Card, Content, Kind, State, kinds_in
 from ..base.journal import read_object
+from ..base.run_files import Manifest
 from .entry import ModelEntry, RunEntry
 from .values import (
     as_param,
@@ -60,7 +61,7 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
 
 def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     """The entry of a folder."""
-    run: dict[str, Any] = scrubbed({**card.run(), "mlflow_run_id": None})
+    run = Manifest.of(scrubbed({**card.run(), "mlflow_run_id": None}))
     about: dict[str, Any] = {
         "key": key,
         "experiment": experiment_name(run),
@@ -101,13 +102,13 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     )
 
 
-def _below(card: Card, run: Mapping[str, object], key: str) -> RunEntry:
+def _below(card: Card, run: Manifest, key: str) -> RunEntry:
     """The entry of what has no folder of its own, such as a trial."""
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     setting, (began, ended) = scrubbed(card.run().get("parameters") or {}), card.times
     return RunEntry(
         key=f"{key}/{card.folder}",
-        name=title({**run, "settings": {}}, _head(card), card.name),
+        name=title(run.but(settings={}), _head(card), card.name),
         status=STATUS[card.state],
         params={name: as_param(value) for name, value in setting.items()},
         metrics=card.figures(),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
@@ -270,7 +270,7 @@ def run_in(client: MlflowClient, run_id: str) -> Run | None:
     return run
 
 
-def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> list[Any]:
+def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> list[Metric]:
     """Figures as MLflow's metrics. With the same timestamp, sending them again adds nothing. They
     are rounded to six digits, since the UI shows all digits; counts stay whole.
     """

@@ -121,7 +121,7 @@ def _turn_name(turn: TurnFields) -> str:
     return f"{turn.agent}, round {turn.round}{step}"
 
 
-def _with_text(answer: object, row: ResultRow) -> Any:
+def _with_text(answer: object, row: ResultRow) -> object:
     """An answer; for a label, with the option's text."""
     choices = row.choices or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer
@@ -213,7 +213,7 @@ class _Trace:
         name = call.model
         self.add(name, agent, "CHAT_MODEL", times, call.request, reply, error, attributes)
 
-    def _context(self, place: int) -> Any:
+    def _context(self, place: int) -> SpanContext:
         # OpenTelemetry takes 0 for no span, and exports only what the flag marks as sampled.
         return SpanContext(self._number, place + 1, False, TraceFlags(1))
 

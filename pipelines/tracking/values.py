@@ -12,6 +12,7 @@ from typing import Any
 
 from ...modules.base.fence import one_line
 from ...modules.protocols.short_names import full_name, short_name
+from ..base.run_files import LMFields, Manifest
 from ..base.wording import shortened
 
 # The limits of MLflow's tracking stores.
@@ -121,7 +122,7 @@ def _words(page: str) -> str:
     return shortened(one_line(_TAG.sub(" ", page)), LONGEST_ANSWER)
 
 
-def experiment_name(run: Mapping[str, object]) -> str:
+def experiment_name(run: Manifest) -> str:
     """The name of the task: that of the data set that it was judged on, or the file's name without
     its extension; else `folkmoot`.
     """
@@ -131,7 +132,7 @@ def experiment_name(run: Mapping[str, object]) -> str:
     return (Path(data).stem.strip() or FOLKMOOT)[:LONGEST_EXPERIMENT]
 
 
-def data_place(run: Mapping[str, Any]) -> str | None:
+def data_place(run: Manifest) -> str | None:
     """The file or data set that a run was judged on; None where no place of it is known."""
     for name in ("validation", "data", "loaded_from"):
         place = run["settings"].get(name)
@@ -140,7 +141,7 @@ def data_place(run: Mapping[str, Any]) -> str | None:
     return None
 
 
-def run_name(run: Mapping[str, Any]) -> str:
+def run_name(run: Manifest) -> str:
     """The title, such as `2 agents + judge: intuitive, reasoner`, or a given name: the settings
     have the user's as `run_name`, and a command's own as `label`.
     """
@@ -150,7 +151,7 @@ def run_name(run: Mapping[str, Any]) -> str:
     return one_line(full_name(run["program"], settings.get("demos") or 0))[:LONGEST_NAME]
 
 
-def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:
+def title(run: Manifest, score: str | None = None, program: str | None = None) -> str:
     """The name of a run in the store: `72% · two who talk · gpt-4o-mini`, at most 40 characters.
     The score comes first, so that a column of names can be compared. `program` replaces the
     program's name, which is the full one where that fits (`1 agent: cot`). The user's own name is
@@ -181,7 +182,7 @@ def score_head(metric: str, score: Mapping[str, object]) -> str:
     return f"{metric} {score['value']:.3g}"
 
 
-def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
+def tags_of(run: Manifest) -> dict[str, str]:
     """The tags by which runs are searched and grouped."""
     tags = {
         "mlflow.source.name": FOLKMOOT,
@@ -199,7 +200,7 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value)[:LONGEST_TAG] for name, value in tags.items() if value}
 
 
-def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
+def settings_of_run(run: Manifest) -> dict[str, str]:
     """All values of a manifest, by dotted names, without missing ones."""
     settings = dict(run["settings"])
     data = {
@@ -222,7 +223,7 @@ def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
     return _params({".".join(path).replace("/", "_"): value for path, value in leaves(tree)})
 
 
-def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
+def shown_parameters(run: Manifest) -> dict[str, str]:
     """The settings by which runs are compared, at most twelve, each under a plain name; everything
     else is in an artifact.
     """
@@ -246,11 +247,11 @@ def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
     return _params(values)
 
 
-def _lm_names(lms: Mapping[str, Any]) -> list[str]:
+def _lm_names(lms: Mapping[str, LMFields]) -> list[str]:
     return list(dict.fromkeys(str(lm.get("name")) for lm in lms.values()))
 
 
-def _program_name(program: dict[str, Any]) -> str | None:
+def _program_name(program: dict[str, object]) -> str | None:
     return short_name(program) if program.get("program") else None
 
 
@@ -266,7 +267,7 @@ def _params(values: Mapping[str, object]) -> dict[str, str]:
 
 def leaves(
     tree: Mapping[str, object], path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any]]:
+) -> Iterator[tuple[tuple[str, ...], object]]:
     """Every value of nested dicts, with the names that lead to it."""
     for name, value in tree.items():
         if isinstance(value, Mapping):

@@ -26,6 +26,7 @@ from ..data.parts import load_part
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.estimate import CostEstimate, estimate, estimate_lines
+from ..lms.named import Billed
 from ..programs.resolve import program_of
 from ..programs.seats import (
     Seating,
@@ -70,7 +71,7 @@ class TrainingPlan:
         return 0.0, 0.0
 
     @property
-    def engines(self) -> list[Any]:
+    def engines(self) -> list[Billed]:
         """The engine names under which the LMs are billed; none where answers are recorded."""
         return []
 
@@ -145,7 +146,7 @@ class LivePlan(TrainingPlan):
         return 0.0, most
 
     @property
-    def engines(self) -> list[Any]:
+    def engines(self) -> list[Billed]:
         return seat_engines(self.network, self.lm)
 
     def account(self, folder: Path) -> Account | None:

@@ -8,12 +8,15 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..plots.figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
+
+if TYPE_CHECKING:
+    from ..plots.figure import Axes, Figure
 
 MOST_GRAPHS = 6
 """How many moments of a training the plot of graphs shows."""
@@ -129,7 +132,7 @@ def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
     return saved(figure, path)
 
 
-def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], list[Moment]]:
+def _moments(moments: Sequence[Moment], size: float) -> tuple[Figure, list[Axes], list[Moment]]:
     """A figure with axes of that size for each moment that is drawn, and these moments."""
     count = min(MOST_GRAPHS, len(moments))
     # Rounded places may be the same one.
@@ -150,7 +153,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
     return means
 
 
-def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> None:
+def _curves(axes: Axes, curve: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> None:
     """Figures of the batches by the questions seen so far, each with its moving mean."""
     for (name, label), colour in zip(names.items(), COLOURS, strict=False):
         points = [(point["questions"], point[name]) for point in curve if name in point]
@@ -166,7 +169,7 @@ def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str
         axes.legend(frameon=False)
 
 
-def _score_bars(axes: Any, report: Mapping[str, Any]) -> None:
+def _score_bars(axes: Axes, report: Mapping[str, Any]) -> None:
     """Accuracies: zero-shot, the mean of single agents, a plain vote, the group, and its gain."""
     zero_shot = report.get("strategy", {}).get("zero_shot", {}).get("accuracy")
     scores = {"zero-shot": zero_shot, "one agent (mean)": report.get("individual")}
@@ -184,7 +187,7 @@ def _score_bars(axes: Any, report: Mapping[str, Any]) -> None:
     axes.set(xlabel="share right", xlim=(0, 1.1), title=f"Gain of the group: {100 * gain:+.1f}")
 
 
-def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
+def _reliability(axes: Axes, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
     # On this line a group is as often right as it is sure.
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
     most = max((figures["count"] for figures in bins.values()), default=1)
@@ -204,7 +207,7 @@ def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float 
     )
 
 
-def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]], title: str) -> None:
+def _use_bars(axes: Axes, use: Mapping[str, Mapping[str, float]], title: str) -> None:
     names = list(use)
     strategies = list(dict.fromkeys(chain(*use.values())))
     below = np.zeros(len(names))
@@ -219,7 +222,7 @@ def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]], title: str) -> 
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=4, frameon=False, fontsize=8)
 
 
-def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
+def _graph(axes: Axes, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
     angles = 2 * math.pi * np.arange(len(adjacency)) / len(adjacency)
     points = list(zip(np.cos(angles), np.sin(angles), strict=True))
     # Each pair once, whichever of the two listens to the other.
@@ -228,7 +231,7 @@ def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
         axes.plot(
             xs, ys, color=GREY, linewidth=0.5 + 3 * float(trust[i, j] + trust[j, i]) / 2, zorder=1
         )
-    axes.scatter(*zip(*points, strict=True), s=160, color=BLUE, zorder=2)
+    axes.scatter(np.cos(angles), np.sin(angles), s=160, color=BLUE, zorder=2)
     for i, (x, y) in enumerate(points):
         axes.text(x, y, str(i), color="white", ha="center", va="center", fontsize=8, zorder=3)
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from ..base.request import (
+    AnyProgram,
     AnyQuestions,
     Argument,
     Columned,
@@ -49,7 +50,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Running):
         ),
     ] = None
     program: Annotated[
-        Any,
+        AnyProgram | None,
         str | None,
         Argument(
             metavar="[PROGRAM]",
@@ -64,7 +65,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Running):
     train_split: TrainSplit = None
     train_limit: Annotated[int | None, sampled("training")] = None
     test: Annotated[
-        Any,
+        AnyQuestions | None,
         list[str],
         Option(
             metavar="FILE|NAME",

@@ -79,7 +79,7 @@ class Fixed:
                 by_group[name] = _best(right[where], there[where])
         return cls(_best(right, there), by_group)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"best": self.best, "by_group": dict(self.by_group)}
 
     @classmethod
@@ -364,7 +364,7 @@ class Rescored:
 
     scores: Mapping[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return dict(self.scores)
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:

@@ -93,7 +93,7 @@ class Trained(ShownResult):
     scores: dict[str, Any] | None = None
     evaluation: Evaluation | None = None
     taught: dict[str, object] = field(default_factory=dict)
-    keep: Any = None  # a temporary folder lives as long as its training
+    keep: object = None  # a temporary folder lives as long as its training
 
     @property
     def state(self) -> NetworkState:

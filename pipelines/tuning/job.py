@@ -11,8 +11,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+import dspy
 import numpy as np
 import optuna
 from optuna.distributions import (
@@ -40,7 +41,7 @@ from ..base.run_files import RunSettings, books_of
 from ..data import questions as data
 from ..evaluation.check import check_train
 from ..lms.ledger import LEDGER, totals, usage_of
-from ..lms.named import billed_as, lm_identity
+from ..lms.named import Billed, billed_as, lm_identity
 from ..lms.store import books_around
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
@@ -109,7 +110,7 @@ class Job:
 
     space: TuneSpace
     train: list[Question]
-    lm: Any
+    lm: dspy.BaseLM
     objectives: list[str]
     folder: Path
     storage: str | None
@@ -245,7 +246,7 @@ class Job:
         for trial in study.get_trials(deepcopy=False):
             known |= trial.distributions
 
-        def first(name: str, values: Distribution) -> Any:
+        def first(name: str, values: Distribution) -> object:
             try:
                 check_distribution_compatibility(known.get(name, values), values)
             except ValueError:
@@ -376,7 +377,7 @@ class Job:
         return number, {place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)}
 
 
-def engines_of(space: TuneSpace, lm: object) -> list[object]:
+def engines_of(space: TuneSpace, lm: object) -> list[Billed]:
     """What every LM that some agent may have is billed as."""
     lms = [lm]
     for branch in space.branches:

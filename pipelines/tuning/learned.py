@@ -47,7 +47,7 @@ TRIED = 100
 """Points of a space among which the longest program is chosen."""
 
 
-def digest_name(what: Any) -> str:
+def digest_name(what: object) -> str:
     """The name of the folder that holds what is made from these values."""
     text = json.dumps(what, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -60,7 +60,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
     # A space may have more points than can be built, so that a sample stands for all.
     dice = random.Random(0)
 
-    def draw(_: str, values: Any) -> Any:
+    def draw(_: str, values: Any) -> object:
         choices = options(values)
         if choices:
             return coded(dice.choice(choices))
@@ -75,7 +75,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
         # Programs of several branches may have parameters of one name.
         key = key_of({"": branch.label, **own})
         if key not in turns:
-            program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
+            program = branch.build(branch.parameters(own), {}, space.make_lm)
             training = program.training_turns() if branch.learning is not None else 0
             turns[key] = program.most_turns(), training
     asked, trained = zip(*turns.values(), strict=True)
@@ -123,7 +123,7 @@ class Networks:
         lms = lms_of(program, self.job.lm)
         return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
-    def _trained(self, program: Any, folder: Path) -> Program:
+    def _trained(self, program: Program, folder: Path) -> Program:
         folder.parent.mkdir(parents=True, exist_ok=True)
         job = self.job
         # The study's record answers what its trials have asked before.
@@ -205,7 +205,7 @@ class CompiledPrompts:
         BudgetSpent, and UserError.
         """
         job = self.job
-        what: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, job.lm), *recipe]
+        what: list[object] = [hashes(structure)["program_hash"], lms_of(structure, job.lm), *recipe]
         what += [job.seed, job.metric.identity(), data.fingerprint(self.questions)]
         folder = job.folder / COMPILED / digest_name(what)
         self._compile(structure, recipe, folder)

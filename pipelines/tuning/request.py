@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from typing_extensions import Doc
 
 from ..base.request import (
+    AnyProgram,
     AnyQuestions,
     Argument,
     Columned,
@@ -46,7 +47,7 @@ class TuneRequest(Columned, Judged, LMs, Running):
     )
 
     space: Annotated[
-        Any,
+        AnyProgram | Mapping[str, object],
         str,
         Argument(
             metavar="SPACE",
@@ -120,7 +121,7 @@ class TuneRequest(Columned, Judged, LMs, Running):
         ),
     ] = None
     callbacks: Annotated[
-        Sequence[Callable[[Any, Any], None]],
+        Sequence[Callable[..., None]],
         Doc(
             "called with study and trial after each trial, as Optuna does; they may `study.stop()`."
         ),

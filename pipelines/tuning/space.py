@@ -70,7 +70,7 @@ class Branch:
     spec: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
     space: Space = field(default_factory=dict)
-    lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    lms: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     file: str | None = None
     mine: frozenset[str] = frozenset()
     ready: ReadyProgram | None = None
@@ -107,7 +107,7 @@ class Branch:
         found = PROTOCOLS.spec(self.spec)
         return None if found is None else found.thing
 
-    def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters(self, setting: Mapping[str, object]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
         own = only(without(setting, (OPTIMIZER, PRESET)), self.space)
         parameters = constructed(self.space, own)
@@ -342,7 +342,7 @@ def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
     """The constructor's defaults, and the example's where it has none, with all that the space
     fixes.
     """
-    allowed, only = dict[str, list[Any]](), dict[str, Any]()
+    allowed, only = dict[str, list[object]](), dict[str, object]()
     for name, parameter in branch.space.items():
         if parameter.joins is None:
             values = allowed[name] = options(parameter.values) or []
@@ -360,7 +360,7 @@ def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
     return first
 
 
-def _as_json(value: Any) -> str:
+def _as_json(value: object) -> str:
     return json.dumps(value, default=lambda other: getattr(other, "source", str(other)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import optuna
 
@@ -114,7 +114,7 @@ class Study(ShownResult):
     default: Evaluation | None = None
     run_id: str | None = None
     _opened: Callable[[], optuna.Study] | None = field(default=None, repr=False)
-    _keep: Any = None  # a temporary folder lives as long as its study
+    _keep: object = None  # a temporary folder lives as long as its study
 
     @property
     def best(self) -> Program:
@@ -345,7 +345,7 @@ def _finish(
     validation: Sequence[Question],
     stopped: str | None,
     go_on: bool,
-    keep: Any,
+    keep: object,
     spent: str | None,
 ) -> Study:
     """The report, and the winner with its validation, where there is one and nothing was
@@ -543,7 +543,7 @@ def _judged(
     folder: Path, name: str, validation: Sequence[Question], program: Program | None = None
 ) -> Evaluation | None:
     """The evaluation of a finished study's winner or default; None where its folder is gone."""
-    wanted: dict[str, Any] = {"data_fingerprint": data.fingerprint(validation)}
+    wanted = {"data_fingerprint": data.fingerprint(validation)}
     # A study has one default, but other winners may have been judged before.
     if program is not None:
         wanted |= hashes(program)

@@ -339,7 +339,7 @@ def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> 
     if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
         raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
     # Where the declared lists have their items in one order, or an item twice, so do these.
-    own = list[list[Any]]()
+    own = list[list[object]]()
     if declared is not None:
         own = [each for each in options(declared.values) or () if isinstance(each, list)]
     repeated = any(len(order) > len({*order}) for order in own)

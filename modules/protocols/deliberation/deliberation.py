@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import dspy
 
@@ -107,14 +107,16 @@ class Deliberation(
 
     def __init__(
         self,
-        roles: Annotated[Sequence[str] | Mapping[str, Any], Parameter(_roles(), of_roles=_roles)],
+        roles: Annotated[
+            Sequence[str] | Mapping[str, object], Parameter(_roles(), of_roles=_roles)
+        ],
         tie_break: Annotated[
             str | Callable[[list[dict[str, object]]], str | None],
             choice(*_SEARCHED),
         ] = "judge",
         max_rounds: Annotated[int, checked_whole, whole_numbers(1, MAX_ROUNDS)] = MAX_ROUNDS,
         *,
-        own_roles: Mapping[str, Any] | None = None,
+        own_roles: Mapping[str, object] | None = None,
         opening: Annotated[str, _OPENING, Said.CHANGED, choice(*OPENINGS)] = "in_turn",
         seed: Annotated[int, Said.DRAWN] = 0,
         environment: Environment | None = None,
@@ -137,16 +139,12 @@ class Deliberation(
             )
         self.rule = chosen(tie_break, self.names, seed)
         self.tie_break, self.ties = self.rule.name, self.rule.ties
-        looking: dict[str, Any] = {
-            "environment": environment,
-            "retrieval": retrieval,
-            "max_queries": max_queries,
-        }
-        self.agents = [seat_of(name, cast[role], **looking) for name, role, _ in self.seated]
+        looking = (environment, retrieval, max_queries)
+        self.agents = [seat_of(name, cast[role], *looking) for name, role, _ in self.seated]
         self.judge = None
         if self.rule.asks_lm and not self.rule.tie_break.picks:
             cast["judge"] = own.get("judge") or Role(Judge)
-            self.judge = seat_of("judge", cast["judge"], **looking)
+            self.judge = seat_of("judge", cast["judge"], *looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
         self.take(cast, own)
         # A user's own judge that this tie-break does not ask.

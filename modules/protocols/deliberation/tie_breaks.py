@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...agents.transcript import Turn
 from ...base.errors import UserError, did_you_mean
@@ -116,7 +116,7 @@ TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: BUILT_IN)
 """Every tie-break by name; to add one, add it to `BUILT_IN`, or as an entry point."""
 
 
-def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
+def chosen(tie_break: object, agents: Sequence[str], seed: object = 0) -> Chosen:
     """A user's tie-break for a dialogue between these agents.
 
     Raises UserError for a name that no tie-break has, an agent that does not take part, and a seed

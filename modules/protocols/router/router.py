@@ -196,7 +196,7 @@ class Router(
             self._warned.add(sentence)
             warnings.warn(sentence, stacklevel=2)
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """Return the number of questions `routed` to the team and `share_routed`, 0 to 1;
         `questions` and `accuracy` of those (`team`) and of the others (`cheap`); and the questions
         left to a `person`, if any. Failed questions are left out.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, Unpack
+from typing import Annotated, Literal, NamedTuple, Unpack
 
 import dspy
 
@@ -110,10 +110,10 @@ class SupervisedTeam(
         workers: Annotated[Sequence[str], Parameter(_workers(), of_roles=_workers)],
         environment: Environment | None = None,
         *,
-        own_roles: Mapping[str, Any] | None = None,
+        own_roles: Mapping[str, object] | None = None,
         max_steps: Annotated[int, checked_whole, choice(5, 8, 10, 15)] = 8,
         max_retries: Annotated[int, partial(checked_whole, least=0), whole_numbers(0, 3)] = 3,
-        demonstration: Demonstration = None,
+        demonstration: Demonstration | None = None,
         styles: bool = True,
         limits: Annotated[bool, Said.CHANGED] = True,
         tie_break: Annotated[str, Said.CHANGED, _TIES] = "first",

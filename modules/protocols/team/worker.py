@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import dspy
 
@@ -48,7 +47,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         self,
         name: str,
         role: str,
-        signature: type[Any],
+        signature: type[dspy.Signature],
         environment: Environment | None,
         max_steps: int,
         rollout: int | None = None,
