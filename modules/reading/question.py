@@ -356,7 +356,7 @@ def choices_by_label(choices: object) -> object:
     """Choices as an object of labels and texts, where the shape is one of those that data
     sets use.
     """
-    if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
+    if isinstance(choices, Mapping) and {"label", "text"} <= set(choices):
         labels, texts = choices["label"], choices["text"]
         if isinstance(labels, list) and isinstance(texts, list):
             choices = dict(zip(map(_text_of_number, labels), texts, strict=False))

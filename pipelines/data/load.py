@@ -178,7 +178,7 @@ def understand(
         # What the user says comes before what is known of the data set.
         kind = kind or spec.kind
     mapper = Columns(names, kind=kind, cells=table.cells)
-    rows = mapper.read(table.rows)
+    rows = mapper.read(tables.unfolded(table.rows, mapper.remark))
     questions = _questions(mapper, rows, kind, reading)
     if seed is None:  # nothing beyond the limit is read, so a large file costs no time
         questions = islice(questions, limit)
@@ -231,10 +231,10 @@ def _one_kind(settled: ColumnKind | None) -> str:
 
 def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
     """A warning where the right option always stands in one place."""
-    labels = {question.answer for question in questions if question.choices is not None}
-    if len(questions) >= _ENOUGH and len(labels) == 1 and None not in labels:
+    labels = [question.answer for question in questions if question.choices is not None]
+    if len(labels) >= _ENOUGH and len(set(labels)) == 1 and labels[0] is not None:
         yield (
-            f"every answer as {labels.pop()}, so an LM that always says so is always right (put "
+            f"every answer as {labels[0]}, so an LM that always says so is always right (put "
             "the options in another order)"
         )
 
@@ -288,7 +288,8 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
                 text = list(text.values())
             if isinstance(text, list):  # of passages
                 text = " ".join(map(str, text))
-            if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
+            is_again = text == question.question  # AIME's `problem` beside `question`
+            if isinstance(text, str) and not is_again and len(_WORD.findall(text)) >= _SENTENCE:
                 texts.setdefault(name, []).append(text)
     # Several questions may be about one passage, but not all.
     enough = max(min(2, len(questions)), len(questions) / 20)
