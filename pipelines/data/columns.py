@@ -210,19 +210,33 @@ class Columns:
             )
         if "question" not in sources:
             raise self._without_question(names)
-        of_answers = [name for name in options if squeezed(name).startswith("ans")]
-        if of_answers and not {"choices", "answer"} & {*sources, *self._columns}:
-            raise _UnreadError(
-                f"the columns {', '.join(of_answers)} may be options or several right answers: "
-                "write right answers as a list in one column `answer`, or name the options "
-                f"{naming_all({**self._columns, 'choices': ','.join(of_answers)})}"
-            )
+        if "answer" not in sources:
+            self._find_answer(names, sources, options)
         self._answer_column = sources.get("answer", "answer")
         self._answers.of_classes = squeezed(self._answer_column) in OF_CLASSES
         if "answer" in self._columns:
             return _Plan(sources, options, [])
         others = _left(names, [*sources.values(), *options])
         return _Plan(sources, options, columns_of("answer", others))
+
+    def _find_answer(
+        self, names: Sequence[str], sources: dict[str, str], options: Mapping[str, str]
+    ) -> None:
+        """Looks for the answer where no column is called so. Raises UserError for columns that may
+        hold one right answer each.
+        """
+        for name in _left(names, options):
+            # Not beside a question of another name, where it is an ordinary column.
+            if squeezed(name) == "a" and squeezed(sources["question"]) == "q":
+                sources["answer"] = name
+                self._guesses["answer"] = f"`{name}` as answer"
+        of_answers = [name for name in options if squeezed(name).startswith("ans")]
+        if of_answers and "choices" not in self._columns:
+            raise _UnreadError(
+                f"the columns {', '.join(of_answers)} may be options or several right answers: "
+                "write right answers as a list in one column `answer`, or name the options "
+                f"{naming_all({**self._columns, 'choices': ','.join(of_answers)})}"
+            )
 
     def _without_question(self, names: Sequence[str]) -> UserError:
         for name in names:

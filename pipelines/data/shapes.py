@@ -341,12 +341,15 @@ def _plain_text(content: object) -> str:
 
 
 def options_inside(question: object, answer: object) -> tuple[str, dict[str, str]] | None:
-    """The question without its listed options, and these, where the gold is one of their letters
-    (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
+    """The question without its listed options, and these, where the gold is one of them or its
+    letter (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
     """
     if not isinstance(answer, str) or not isinstance(question, str):
         return None
     letter, found = _LETTER.fullmatch(answer.strip()), list(_LISTED.finditer(question))
+    for line in found:
+        if line[0].strip() == answer.strip():  # the whole option as it is listed
+            letter = line
     if letter is None:
         return None
     labels = "".join(match[1] for match in found)
