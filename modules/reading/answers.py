@@ -66,9 +66,10 @@ _DOUBTED = pattern(
     r"(?:\b(?:not|never|if|whether|unless|cannot|(?<!no )doubt)\b|n't)[^.;,:!?\n]*$", re.I
 )
 
+_TAGGED_SPAN = pattern(r"<(?:final_?)?answer>(.*?)</(?:final_?)?answer>", re.I | re.S)
 _MARKED_SPAN = pattern(
-    rf"^[ \t>#*_-]*(?:the\s+|my\s+)?(?:final\s+|short\s+|correct\s+)?(?:{ANSWER_NOUN})"
-    r"[ \t*_]*[:：][ \t*_]*\n?[ \t]*(\S.*)$",
+    rf"^[ \t>#*_-]*(?:the\s+|my\s+)?(?:final\s+|short\s+|correct\s+|exact\s+)?"
+    rf"(?:{ANSWER_NOUN})[ \t*_]*[:：][ \t*_]*\n*(?:```\w*\n)?[ \t]*(\S.*)$",
     re.I | re.M,
 )
 _STATED_SPAN = pattern(
@@ -260,7 +261,7 @@ def read_answer(
 
 def _stated_span(text: str) -> str:
     """The short answer that a text states, or else the whole text."""
-    boxed = list(BOXED.finditer(text))
+    boxed = list(BOXED.finditer(text)) or list(_TAGGED_SPAN.finditer(text))
     if boxed:
         return without_text_marks(boxed[-1][1]).strip()
     marked = list(_MARKED_SPAN.finditer(text))

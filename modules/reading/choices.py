@@ -8,7 +8,7 @@ these.
 
 import re
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from .mentions import (
     ANSWER_NOUN,
@@ -30,12 +30,12 @@ _FILL = (
     rf"therefore|that|it|it's|at|going)(?!\w))*{_GAP}*$"
 )
 _NOUN = (
-    rf"(?<![a-z])(?:{ANSWER_NOUN}|choice|option|selection|selected|pick|decision|verdict|conclusion|response|prediction|"
+    rf"(?<![a-z])(?:{ANSWER_NOUN}|正解|故选|choice|option|selection|selected|pick|decision|verdict|conclusion|response|prediction|"
     r"vote|label|letter)(?:\s+(?:correct[ae]|corret[ao]|corretta|juste|final))?"
 )
 _LINK = (
     r"(?:[\"']?\s*(?::|=|->|=>|→)|(?:\s+(?:here|then|now|to [\w ]{1,30}?))?"
-    r"(?:\s*(?:是|为|為|应为|選|は)|"
+    r"(?:\s*(?:是|为|為|应为|選|选|は|은|는)(?:选项|選項)?|"
     r"\s+(?:is|es|ist|est|è|é|lautet|was|becomes|remains|stays|changes to|changed to)|'s|"
     r"\s+(?:would|should|must|will|has to|may|might|could) be))"
 )
@@ -83,7 +83,8 @@ _CONNECTIVE = (
 _ENDED = pattern(rf"[ \t]*(?:$|[.,;:!?)\]}}\"'(\n/&–-]|{_CONNECTIVE})", re.I)
 _SENTENCE_END = pattern(r"[\s\"')\]]*(?:$|[.!;:\n]|,?\s*(?:because|since)\b)", re.I)
 _ALTERNATIVE = pattern(
-    r"[\"')\]]*\s*(?P<link>,\s*or|,\s*and|,|/|&|or|and|nor)(?:\s+(?:the|an?|maybe|perhaps|possibly|option|choice))*\s*",
+    r"[\"')\]]*\s*(?P<link>,\s*or|,\s*and|[,;]|/|&|or|and|nor)"
+    r"(?:\s+(?:answer:|the|an?|maybe|perhaps|possibly|option|choice))*[\s\"'(\[]*",
     re.I,
 )
 _INSTEAD = pattern(
@@ -159,7 +160,8 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     if alone:
         return _only(alone, choices)
     if mentions and _leads(text, mentions[0]):
-        return None if mentions[0].start in undecided else mentions[0].label
+        is_open = mentions[0].start in undecided or _goes_through(text, choices)
+        return None if is_open else mentions[0].label
     if _REFUSAL.search(text):
         return None
     explicit = [m for m in mentions if m.explicit and not m.denied]
@@ -249,7 +251,7 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
             or same_text(m.label, other.label, choices)
         ):
             continue
-        by_word = link["link"] != ","
+        by_word = link["link"] not in {",", ";"}
         # "neither B nor C" denies both; after a mere comma, C may begin another statement.
         if m.denied and by_word:
             other.denied, other.decided = True, False
@@ -277,6 +279,15 @@ def _leads(text: str, m: Mention) -> bool:
     if not m.by_label:
         return _SENTENCE_END.match(text, m.end) is not None
     return m.explicit or _ENDED.match(text, m.end) is not None
+
+
+def _goes_through(text: str, choices: Mapping[str, str]) -> bool:
+    """Whether a text takes the options one after another ("A: no, B: yes"), so that the one that
+    opens it is not what it decides for.
+    """
+    first, second = map(re.escape, islice(choices, 2))
+    each = rf"\W*{first}(?P<sign>\W*[:.)=–-]\W*)(?s:.*?)(?:^|[,;])\W*{second}(?P=sign)"
+    return re.match(each, text, re.I | re.M) is not None
 
 
 def _only(mentions: list[Mention], choices: Mapping[str, str]) -> str | None:

@@ -38,16 +38,18 @@ BOXED = pattern(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
 
 # Full-width letters and signs have the same order in Unicode as their ASCII forms.
 _FULL_WIDTH = dict(zip(range(0xFF01, 0xFF5F), range(0x21, 0x7F), strict=True))
-_TYPOGRAPHY = _FULL_WIDTH | str.maketrans("‘’´“”«»‐‑−﹣－–—\xa0", '\'\'\'""""-----–– ')
+_TYPOGRAPHY = _FULL_WIDTH | str.maketrans("‘’´“”«»‐‑−﹣－–—\xa0。、", '\'\'\'""""-----–– .,')
 _DRESSING = (
     (pattern(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
     (pattern(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
+    (pattern(r"\\[dt]?frac\s?(\d)\s?(\d)"), r"\1/\2"),
     (pattern(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
     (pattern(r"\{,\}"), ","),
     (pattern(rf"\${{0,2}}{BOXED.pattern}\${{0,2}}"), r" answer: \1 "),
     (pattern(r"(?<![\w$])\$\s*\(?([A-Z])\)?\s*\$(?!\w)"), r"(\1)"),
     # in Chinese and Japanese, a label follows without a space
-    (pattern(r"(?<=[是为為选選はが])(?=[A-Z](?![A-Za-z]))"), " "),
+    (pattern(r"(?<=[是为為选選项項はが])(?=[A-Z](?![A-Za-z]))"), " "),
+    (pattern(r"(?<=(?<![A-Za-z])[A-Z])(?:です|입니다)"), "."),
     (pattern(r"<(?:final_?)?answer>", re.I), " answer: "),
     (pattern(r"</(?:final_?)?answer>", re.I), "\n"),
     # a label in bold is a label, not an article
@@ -60,7 +62,7 @@ _NAMED = pattern(r"\b(?:option|choice|letter|label|candidate)s?\s*[\"'(\[]*$", r
 _BETWEEN = pattern(
     r"[)\].:,\s\"'–-]{1,5}\(?(?:(?:the|an?)\s+)?", re.I
 )  # from a label to its option's words
-TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
+TEXT_ENDS = pattern(r"[\"')\]}]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 
 
 @dataclass(slots=True)

@@ -25,6 +25,10 @@ _NUMBER_MARK = pattern(
     r"to|equals)\b)(?!\s+not\b)",
     re.I,
 )
+_ONE = rf"[-+]?[$€£¥₹]?(?>{DECIMAL})%?"
+_SEVERAL = pattern(
+    rf"\W*(?:between\s+)?{_ONE}(?:\s*(?:,|;|±|\\pm\b|\b(?:or|and|to)\b)\s*{_ONE})+\W*", re.I
+)
 _NO_NUMBER = pattern(
     r"\b(?:unknown|none|cannot|can't|undetermined|unclear|not|nan|n/a|infinit\w*|inf)\b", re.I
 )
@@ -45,6 +49,8 @@ _SCIENTIFIC = pattern(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT
 _POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
 _ROOT = pattern(
     r"(?:[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)|[0-9.]*\s?(?:π|\\pi\b)"
+    # 0.333…, and 12万5千, whose parts are to be added
+    r"|[0-9]+\.[0-9]*\s?\\(?:overline|bar|dot)\b|[0-9.,]+\s?[万萬亿億]\s?[0-9].*"
 )
 _GROUPED = pattern(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
 _DASH = pattern(r"(^|[:=({^*]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
@@ -54,11 +60,16 @@ _SIZES = {
     **dict.fromkeys(("million", "mn", "m"), 6),
     **dict.fromkeys(("billion", "bn", "b"), 9),
     "trillion": 12,
+    "lakh": 5,
+    "crore": 7,
+    **dict.fromkeys("万萬", 4),
+    **dict.fromkeys("亿億", 8),
 }
 """How many zeros a word or letter such as `million` adds."""
 _SIZED = pattern(
-    rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|mn|bn)|(k|K|M))(?![\w^])"
-    r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)",
+    rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|lakh|crore|mn|bn)s?|(k|K|M))(?![\w^])"
+    r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)"
+    r"|(?<![A-Za-z0-9_.,])([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?([万萬亿億])(?!\s?[0-9])",
 )
 
 
@@ -69,14 +80,17 @@ def _written_out(text: str) -> str:
     # Before `_POWER`, which would write out the 10³ of 1.25 × 10³ without its factor.
     text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(m[2])), text)
     text = _POWER.sub(lambda m: _raised(m[1], int(m[2])), text)
-    text = _SIZED.sub(
-        lambda m: _scaled(m[1] or m[4], _SIZES[(m[2] or m[3] or m[5]).casefold()]), text
-    )
+    text = _SIZED.sub(_sized, text)
     return _ROOT.sub(_NO_VALUE, text)
 
 
 def _plain(digits: str) -> Decimal:
     return Decimal(re.sub(r"[,\s]", "", digits))
+
+
+def _sized(match: re.Match[str]) -> str:
+    digits, size = filter(None, match.groups())
+    return _scaled(digits, _SIZES[size.casefold()])
 
 
 def _scaled(digits: str, zeros: int) -> str:
@@ -109,12 +123,14 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     thousands separators (1,250, 1 250, 1_250 and 1'250), decimals, a fraction ("3/4", "1 1/2"), a
     power ("2^10", "1.25 × 10³") or a size ("1.5 million", "12k"). A hyphen after
     a word ("COVID-19") is not a sign; ordinals and digits inside words are no numbers. When the
-    number to take cannot be read for certain ("1,25", "3:30", "5-6", "1/0", "√2"), and for NaN and
-    infinity, the result is None.
+    number to take cannot be read for certain ("1,25", "3:30", "5-6", "1/0", "√2"), is one of
+    several ("5 or 7"), and for NaN and infinity, the result is None.
     """
     # Powers first, because `without_typography` takes ** for emphasis.
     text = without_typography(_STARS.sub("^", text))
     text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", text))
+    if not text.isascii():  # digits of other scripts
+        text = re.sub(r"\d", lambda digit: str(unicodedata.decimal(digit[0])), text)
     text = _written_out(text)
     text = re.sub(
         r"[¼-¾⅐-⅞]", lambda m: " " + unicodedata.normalize("NFKC", m[0]).replace("⁄", "/"), text
@@ -125,6 +141,8 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     if strict:
         mark = re.search(r"####\s*", text)
         return _value(text, mark and _NUMBER.match(text, mark.end()))
+    if _SEVERAL.fullmatch(text):
+        return None
     markers = list(_NUMBER_MARK.finditer(text))
     if markers:
         statement = text[markers[-1].end() :].lstrip(" \n:\"'")
@@ -132,7 +150,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         number = _NUMBER.search(statement)
         before = statement[: number.start()] if number else statement
         # "The answer is not 5", "The answer is unknown": no number is given.
-        if _NO_NUMBER.search(before):
+        if _NO_NUMBER.search(before) or _SEVERAL.fullmatch(statement):
             return None
         if number:
             return _value(statement, number)

@@ -360,7 +360,7 @@ def _meta_of(meta: object, extras: dict[str, object]) -> object:
 
 def choices_by_label(choices: object) -> object:
     """Choices as label → text, if they have one of the shapes in use; other shapes as they are."""
-    if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
+    if isinstance(choices, Mapping) and {"label", "text"} <= set(choices):
         labels, texts = choices["label"], choices["text"]
         if isinstance(labels, list) and isinstance(texts, list):
             choices = dict(zip(map(_text_of_number, labels), texts, strict=False))

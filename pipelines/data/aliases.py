@@ -12,8 +12,9 @@ from ..base.request import naming
 
 ALIASES = {
     "id": "qid question_id example_id uid _id idx index uuid guid row_id item_id",
-    "question": "query prompt problem question_text sent sentence question_stem stem input "
-    "instruction goal statement claim q text user_input turns ctx conclusion hypothesis squestion",
+    "question": "query prompt problem problem_text question_text sent sentence question_stem stem "
+    "input instruction goal statement claim q text user_input turns ctx conclusion hypothesis "
+    "squestion",
     "choices": "options choice answer_choices answer_options possible_answers candidates "
     "alternatives endings",
     "answer": "label gold target correct ground_truth ground_truths expected reference answers "

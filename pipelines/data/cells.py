@@ -216,7 +216,7 @@ def options_in(choices: object, answer: object = None) -> object:
             "label": [choice[label] for choice in choices],
             "text": [choice[text] for choice in choices],
         }
-    if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
+    if isinstance(choices, Mapping) and not {"label", "text"} <= set(choices):
         choices = without_none(choices)
     if isinstance(choices, list):
         # Tables pad the options of a row to those of the longest one.
@@ -351,10 +351,11 @@ def _held(answer: object, column: str) -> object:
     if not isinstance(answer, Mapping):
         return answer
     filled = {key: held for key, held in answer.items() if _is_filled(held)}
-    held = next((filled[key] for key in _HOLD_ANSWERS if key in filled), None)
+    named = {key.casefold(): held for key, held in filled.items()}
+    held = next((named[key] for key in _HOLD_ANSWERS if key in named), None)
     if held is None and filled:
         raise not_opened("answer", column, filled)
-    aliases = answer.get("aliases")
+    aliases = named.get("aliases")
     if isinstance(held, str) and isinstance(aliases, list):
         return [held, *aliases]
     return held

@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError, are_all, closest
@@ -35,9 +35,10 @@ from .cells import (
     without_labels,
 )
 from .shapes import Shapes, options_inside
-from .tables import TableRow
+from .tables import IN_ONE_ROW, TableRow
 
 _IMAGE = re.compile(r"data:image/|<image(?: ?\d+)?>")
+_PICTURE = re.compile(r"data:image/.*|\S+\.(?:png|jpe?g|gif|webp|bmp|svg)", re.I | re.S)
 _MAY_BE_CHOICE = (None, "choice")
 _SEVERAL = ("questions", "qas")
 _LONG_NAME = 8
@@ -211,6 +212,8 @@ class Columns:
             )
         if "question" not in sources:
             raise self._without_question(names)
+        if "answer" not in sources:
+            self._find_answer(names, sources, options)
         self._answer_column = sources.get("answer", "answer")
         self._answers.of_classes = squeezed(self._answer_column) in OF_CLASSES
         if "answer" in self._columns:
@@ -218,14 +221,30 @@ class Columns:
         others = _left(names, [*sources.values(), *options])
         return _Plan(sources, options, columns_of("answer", others))
 
+    def _find_answer(
+        self, names: Sequence[str], sources: dict[str, str], options: Mapping[str, str]
+    ) -> None:
+        """Looks for the answer where no column is called so. Raises UserError for columns that may
+        hold one right answer each.
+        """
+        for name in _left(names, options):
+            # Not beside a question of another name, where it is an ordinary column.
+            if squeezed(name) == "a" and squeezed(sources["question"]) == "q":
+                sources["answer"] = name
+                self._guesses["answer"] = f"`{name}` as answer"
+        of_answers = [name for name in options if squeezed(name).startswith("ans")]
+        if of_answers and "choices" not in self._columns:
+            raise _UnreadError(
+                f"the columns {', '.join(of_answers)} may be options or several right answers: "
+                "write right answers as a list in one column `answer`, or name the options "
+                f"{naming_all({**self._columns, 'choices': ','.join(of_answers)})}"
+            )
+
     def _without_question(self, names: Sequence[str]) -> UserError:
         """The error about a table without a column of questions."""
         for name in names:
             if squeezed(name) in _SEVERAL:
-                return UserError(
-                    f"{name!r} holds several questions in one row: write a row for each question "
-                    "(with what was said before it in its context, if they are a conversation)"
-                )
+                return UserError(IN_ONE_ROW.format(name))
             if self._cells and (name.endswith("?") or len(name.split()) > _LONG_NAME):
                 return UserError(
                     f"the columns have no names, since the first line seems to be a row "
@@ -382,12 +401,15 @@ def _check_images(fields: Mapping[str, Any], cells: Mapping[str, object]) -> Non
     """Raise UserError for an image in the question or in another cell."""
     shown = (fields.get("question"), *(fields.get("choices") or {}).values(), fields.get("context"))
     inside = any(isinstance(text, str) and _IMAGE.search(text) for text in shown)
-    # In the form of the package `datasets`.
-    beside = any(
-        isinstance(cell, Mapping) and {"bytes", "path"} == set(cell) for cell in cells.values()
-    )
-    if inside or beside:
+    if inside or any(starmap(_is_picture, cells.items())):
         raise UserError("the row holds an image, which questions cannot; leave the row out")
+
+
+def _is_picture(name: str, cell: object) -> bool:
+    """Whether a cell is an image, as `datasets` holds it, in a data URL, or by its file's name."""
+    if isinstance(cell, str):
+        return "image" in name.casefold() and bool(_PICTURE.fullmatch(cell))
+    return isinstance(cell, Mapping) and {"bytes", "path"} == set(cell)
 
 
 def _check_unread(name: str, value: object, answer: object) -> None:

@@ -182,7 +182,7 @@ def understand(
         # The user's kind overrides that of the data set.
         kind = kind or spec.kind
     mapper = Columns(names, kind=kind, cells=table.cells)
-    rows = mapper.read(table.rows)
+    rows = mapper.read(tables.unfolded(table.rows, mapper.remark))
     questions = _questions(mapper, rows, kind, reading)
     if seed is None:  # so that of a large file nothing beyond the limit is read
         questions = islice(questions, limit)
@@ -235,10 +235,10 @@ def _one_kind(settled: ColumnKind | None) -> str:
 
 def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
     """A warning if the right option always has the same label."""
-    labels = {question.answer for question in questions if question.choices is not None}
-    if len(questions) >= _ENOUGH and len(labels) == 1 and None not in labels:
+    labels = [question.answer for question in questions if question.choices is not None]
+    if len(labels) >= _ENOUGH and len(set(labels)) == 1 and labels[0] is not None:
         yield (
-            f"every answer as {labels.pop()}, so an LM that always says so is always right (put "
+            f"every answer as {labels[0]}, so an LM that always says so is always right (put "
             "the options in another order)"
         )
 
@@ -292,7 +292,8 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
                 text = list(text.values())
             if isinstance(text, list):  # of passages
                 text = " ".join(map(str, text))
-            if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
+            is_again = text == question.question  # AIME's `problem` beside `question`
+            if isinstance(text, str) and not is_again and len(_WORD.findall(text)) >= _SENTENCE:
                 texts.setdefault(name, []).append(text)
     # Several questions may have the same passage, but not nearly all.
     enough = max(min(2, len(questions)), len(questions) / 20)

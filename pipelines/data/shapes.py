@@ -10,6 +10,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ...modules.base.errors import UserError, are_all
@@ -90,6 +91,9 @@ class Shapes:
             return {f"{name}.question": _said_to(earlier), f"{name}.answer": _plain_text(last)}
         if turns:
             return {name: _said_to(turns)}
+        if name in self._opened and isinstance(cell, list) and are_all(cell, Mapping):
+            keys = dict.fromkeys(chain.from_iterable(cell))
+            return {f"{name}.{key}": [member.get(key) for member in cell] for key in keys}
         if name == "turns" and len(as_list(cell)) == 1:  # LiveBench
             return {name: as_list(cell)[0]}
         return {name: cell}
@@ -274,8 +278,10 @@ def _checks(cell: object) -> list[Mapping[str, object]]:
 
 
 def _texts(cell: object) -> list[str]:
-    texts = [str(member).strip() for member in as_list(cell) if member is not None]
-    return list(filter(None, texts))
+    members = [member for member in as_list(cell) if member is not None]
+    if any(isinstance(member, list | Mapping) for member in members):
+        raise UserError("the options are lists or objects, not texts; write a text for each")
+    return list(filter(None, (str(member).strip() for member in members)))
 
 
 def _drawn(options: list[str], gold: str, rest: Mapping[str, object]) -> dict[str, object]:
@@ -335,12 +341,15 @@ def _plain_text(content: object) -> str:
 
 
 def options_inside(question: object, answer: object) -> tuple[str, dict[str, str]] | None:
-    """The question without its listed options, and these, where the gold is one of their letters
-    (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
+    """The question without its listed options, and these, where the gold is one of them or its
+    letter (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
     """
     if not isinstance(answer, str) or not isinstance(question, str):
         return None
     letter, found = _LETTER.fullmatch(answer.strip()), list(_LISTED.finditer(question))
+    for line in found:
+        if line[0].strip() == answer.strip():  # the whole option as it is listed
+            letter = line
     if letter is None:
         return None
     labels = "".join(match[1] for match in found)

@@ -12,7 +12,7 @@ import json
 import re
 import struct
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from typing import IO, Any, NamedTuple
 
 from ...modules.base.errors import UserError, are_all, from_extra
 from ...modules.base.files import CACHES, opened, read_regular
+from ...modules.base.keyed import without
 from ..base.wording import counted
 from .aliases import CONTAINERS, columns_of, squeezed
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
@@ -510,6 +511,12 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return whole
 
 
+IN_ONE_ROW = (
+    "{!r} holds several questions in one row: write a row for each question (with what was said "
+    "before it in its context, if they are a conversation)"
+)
+_OF_A_TALK = {"followup", "turnid"}
+"""Columns of questions that follow one another in a conversation (QuAC)."""
 _ANSWERED = ("choices", "answer")
 _ASKED = ("question", *_ANSWERED)
 CHAT_TURNS = (("role", "content"), ("from", "value"))
@@ -556,10 +563,10 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
     if alone and inside:
         whole = _rows_of(whole, inside)
     if not isinstance(whole, list):
-        yield from _unfolded(where, whole)
+        yield _json_row(where, whole)
         return
     for number, value in enumerate(whole, 1):
-        yield from _unfolded(f"row {number}", value)
+        yield _json_row(f"row {number}", value)
 
 
 def _turned(whole: dict[str, Any]) -> Any:
@@ -584,22 +591,49 @@ def _turned(whole: dict[str, Any]) -> Any:
     return [dict(zip(whole, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
-    """A row, or the rows inside an object that asks nothing itself (the questions of an
-    article).
+def unfolded(rows: Iterable[TableRow], remark: Callable[[str], None]) -> Iterator[TableRow]:
+    """The rows; in place of one that asks nothing itself, those inside it (the questions of an
+    article). `remark` is told of lists that were taken apart.
     """
-    inside = _table_inside(value)
-    if not inside:
-        yield _json_row(place, value)
-        return
-    for number, row in enumerate(_rows_of(value, inside), 1):
-        yield from _unfolded(f"{place}, {inside} {number}", row)
+    for row in rows:
+        whole = _with_objects(row.fields)
+        inside = _table_inside(whole)
+        if not inside:
+            yield row
+            continue
+        if whole is not row.fields:
+            remark(f"each of `{inside}` as a question of its own")
+        found: list[TableRow] = []
+        for number, value in enumerate(_rows_of(whole, inside), 1):
+            found.append(_json_row(f"{row.where}, {inside} {number}", value))
+        yield from unfolded(found, remark)
+
+
+def _with_objects(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with an object for each question in place of the lists of its questions, their answers
+    and whatever else has as many members (RACE); any other row as it is.
+    """
+    asked = row.get("questions")
+    if not asked or not isinstance(asked, list) or not are_all(asked, str):
+        return row
+    shared = columns_of("context", row)
+    lists: dict[str, list[Any]] = {}
+    for name, held in row.items():
+        if isinstance(held, list) and len(held) == len(asked) and name not in shared:
+            lists[name] = held
+    if not columns_of("answer", lists):
+        return row
+    names = ["question" if name == "questions" else name for name in lists]
+    objects = [dict(zip(names, cells, strict=True)) for cells in zip(*lists.values(), strict=True)]
+    return without(row, lists) | {"questions": objects}
 
 
 def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
     """The rows in a list; where they ask, each with the texts that stand beside the list, but for
-    its id.
+    its id. Raises UserError for the questions of a conversation.
     """
+    if _OF_A_TALK.intersection(map(squeezed, whole[inside][0])):
+        raise UserError(IN_ONE_ROW.format(inside))
     if not _table_inside(whole):
         return list(whole[inside])
     # Passages may be a list, too (TAT-QA).
@@ -623,11 +657,13 @@ def _table_inside(whole: object, alone: bool = False) -> str:
     """The key of the only list of objects in an object that is no row itself: it has no question,
     answer or options. Unless it stands `alone`, they must ask. Empty where there is none.
     """
-    if not isinstance(whole, dict) or any(columns_of(field, whole) for field in _ASKED):
+    if not isinstance(whole, dict):
+        return ""
+    lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
+    if not lists or any(columns_of(field, whole) for field in _ASKED):
         return ""
     if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
         return ""
-    lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
     if len(lists) > 1:  # such as what describes the columns, beside the rows
         lists = [name for name in lists if _asks(whole[name][0])]
     if alone and len(lists) > 1:

@@ -18,9 +18,13 @@ MARKED = [
     "答案：B",
     "答案是B",
 ]
+MARKED += ["正解はBです", "정답은 B입니다", "故选：B。", "因此，正确答案是选项B。"]
 MARKED += ["Antwort: B", "Die richtige Antwort ist B.", "La respuesta correcta es B."]
 CHOSEN = {"A": THOUGHTS, "B": [*MARKED, "La bonne réponse est B."], "C": ["[THINK]B?[/THINK]C"]}
-CHOSEN |= {None: ["<think>It is B, so"]}
+SEVERAL = ['{"answer": ["A", "B"]}', '{"answer": "A, B"}', "Answer: A; B", '["A", "B"]']
+SEVERAL += ["\\boxed{A} and \\boxed{B}", "A: no\nB: yes\nC: no", '{"A": 0.1, "B": 0.9}']
+SEVERAL += ["A. Incorrect, since …\nB. Correct, since …", "A: 0.1, B: 0.7, C: 0.2"]
+CHOSEN |= {None: ["<think>It is B, so", *SEVERAL]}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,10 @@ NUMBERS |= {"2.5×10⁻²": "0.025", "2^{10}": "1024", "The answer is 2**10": "1
 NUMBERS |= {"10⁻³": "0.001", "1_250": "1250", "1'250": "1250", "–4": "-4"}
 NUMBERS |= {"the answer is –4": "-4", "1.5 million": "1500000", "12k": "12000"}
 NUMBERS |= {"$1.5B": "1500000000", "Antwort: 12": "12", "5 km": "5"}
-NUMBERS |= dict.fromkeys(["√2", "3√2", "3π", "\\sqrt{16}", "10^400"])
+NUMBERS |= {"४२": "42", "١٢": "12", "12万元": "120000", "3 crore": "30000000", "\\frac34": "0.75"}
+NUMBERS |= dict.fromkeys(["√2", "3√2", "3π", "\\sqrt{16}", "10^400", "\\boxed{0.\\overline{3}}"])
+NUMBERS |= dict.fromkeys(["\\boxed{5, 7}", "\\boxed{5 \\text{ or } 7}", '{"answer": [12, 13]}'])
+NUMBERS |= dict.fromkeys(["12 or 13", "Between 5 and 7", "5 ± 1", "12万5千"])
 
 
 @pytest.mark.parametrize(("text", "number"), NUMBERS.items())
@@ -44,6 +51,11 @@ def test_a_number_is_itself_or_unreadable(text: str, number: str | None) -> None
 
 
 STATED = ["Answer: Paris", "The answer is Paris.", "\\boxed{\\text{Paris}}"]
+STATED += [
+    "<answer>Paris</answer>",
+    "Exact Answer: Paris\nConfidence: 9",
+    "Answer:\n```\nParis\n```",
+]
 STATED += ["So the final answer is: **Paris**.", "I think so.\nFinal Answer: Paris"]
 
 

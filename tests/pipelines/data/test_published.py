@@ -226,6 +226,16 @@ READ = (
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read("promptfoo icontains", [{"question": Q, "__expected": "icontains:Paris"}], "span", "Paris",
          says="--metric contains"),
+    Read("q and a", [{"q": Q, "a": "Rome"}], "span", "Rome", says="`a` as answer"),
+    Read("whole options", [{"question": f"{Q}\nA. x\nB. y", "answer": "B. y"}], "choice", "y",
+         ["x", "y"], Q),
+    Read("exams", [{"question": {"stem": Q, "choices": {"text": ["x", "y"], "label": ["A", "B"],
+         "para": ["", ""]}}, "answerKey": "B"}], "choice", "y", ["x", "y"]),
+    Read("triviaqa's own file", asked({"Value": "Rome", "Aliases": ["Roma"], "Type": "W"}), "span",
+         "Rome", says="any of the answers"),
+    Read("scibench", [{"problem_text": Q, "answer_number": "0.16"}], "number", "0.16"),
+    Read("named in objects of a list", asked([{"ref": "Rome"}, {"ref": "Roma"}]), "span", "Rome",
+         columns={"answer": "answer.ref"}),
     Read("medqa", [{"question": Q, "options": {"A": "x", "B": "y"}, "answer": "y",
          "answer_idx": "B"}], "choice", "y", ["x", "y"]),
     Read("decimal commas", asked("3,14", "2,5"), "span", "3,14", says="answers such as `3,14` as"),
@@ -320,6 +330,7 @@ HELD = (
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
         (".jsonl", {"id": "1", "story": "Ada wrote.", "qas": [{"question": Q, "answer": "Ada"}]}),
         (".json", [TAT_QA]),
+        (".jsonl", {"article": "Ada wrote.", "questions": [Q], "answers": ["Ada"]}),  # RACE
         *((".json", whole) for whole in HELD),
     ],
 )
@@ -327,6 +338,8 @@ def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: P
     path = tmp_path / f"q{suffix}"
     path.write_text(json.dumps(whole))
     questions = load(path)
+    if suffix == ".jsonl":
+        assert load([whole]) == questions, "rows of Python are taken apart as those of files"
     found = {(q.question, q.answer, *as_list(q.context)) for q in questions}
     assert found == {(Q, "Ada", "Ada wrote.")}
 
@@ -452,8 +465,15 @@ REFUSED = (
       for who in ("user", "assistant") * 2]}], "earlier replies"),
     ("chat with an example", [{"input": [{"role": "system", "name": "example_assistant",
       "content": "2"}, {"role": "user", "content": "x"}], "ideal": "x"}], "earlier replies"),
-    ("race", [{"article": "x", "questions": ["a?", "b?"], "answers": ["A", "B"]}],
+    ("coqa", [{"story": "x", "questions": ["a?", "b?"], "answers": {"input_text": ["x", "y"]}}],
      "write a row for each question"),
+    ("quac", [{"context": "x", "qas": [{"question": Q, "answers": ["x"], "followup": "y"}]}],
+     "write a row for each question"),
+    ("hle", [{"question": Q, "answer": "x", "image": "data:image/png;base64,aGk="}], "an image"),
+    ("a file of an image", asked("x", image_path="images/1.png"), "an image"),
+    ("freshqa", [{"question": Q, "answer_0": "x", "answer_1": "y"}],
+     "--columns choices=answer_0,answer_1"),
+    ("options that are lists", asked("x", distractors=[["y", "z"], "w"]), "write a text for each"),
     ("splits", [{"train": [ROW], "test": [ROW]}], "write each to a file of its own"),
     ("natural questions", asked("x", document={"title": "T", "html": "h"}),
      "--columns context=document.title"),
@@ -477,6 +497,10 @@ def test_what_is_not_one_question_is_refused(name, rows, says, tmp_path):
 def test_one_letter_and_long_golds_are_warned_of() -> None:
     same = understand(asked(*["A"] * 12, choices=["x", "y"]))
     assert "every answer as A" in same.guesses
+    few = understand([*asked(*["x"] * 12), *asked("A", choices=["x", "y"])])
+    assert "every answer" not in few.guesses
+    again = understand([row | {"problem": row["question"]} for row in asked("x", "y")])
+    assert "no context" not in again.guesses, "the question itself is no context"
     long = understand(asked("a gold answer that is a whole sentence of more than ten words"))
     assert "--kind open --metric judge" in long.guesses
 
