@@ -45,6 +45,8 @@ _LOG = logging.getLogger("folkmoot")
 
 CONNECT_SECONDS = 10.0
 MOST_HEAD = 65536  # bytes of one header of an answer
+# OpenSSL's numbers for certificates that are those of other hosts, or not valid now
+_OTHER_HOST, _OTHER_TIME = (62, 64), (9, 10)
 
 Sink = Callable[[bytes], Awaitable[None]]
 """What gets the bytes of a stream as they come."""
@@ -224,11 +226,7 @@ class HttpEndpoint:
                 return response.status, response.headers, self._hide(body_text(content))
         # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
-            raise FatalCallError(
-                f"the certificate of {self.name} is not trusted "
-                f"({one_line(str(problem.certificate_error))[:120]}): name its authority in "
-                "SSL_CERT_FILE"
-            ) from None
+            raise not_trusted(self.name, problem.certificate_error) from None
         except aiohttp.ClientConnectorSSLError as problem:
             # OpenSSL's words for an answer in plain HTTP.
             if "WRONG_VERSION_NUMBER" in str(problem):
@@ -242,6 +240,8 @@ class HttpEndpoint:
             ) from None
         except AnswerTooLargeError:
             raise too_large(self.name, self._most_bytes) from None
+        except FatalCallError:  # which is a ValueError, too
+            raise
         except ValueError:  # aiohttp's error for an invalid host or user info in an address
             raise FatalCallError(
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
@@ -278,8 +278,9 @@ class HttpEndpoint:
         if not _began(problem):
             reason = one_line(f"{reason}: {problem}")
         number = getattr(problem, "errno", None) or 0
-        # a host that is not found has a negative number, which strerror does not know
-        if number > 0:
+        # a host that is not found has a negative number, which strerror does not know; those of
+        # OpenSSL mean something else
+        if number > 0 and "SSL" not in reason:
             reason = os.strerror(number)
         return not_connected(self.name, reason, kind)
 
@@ -339,10 +340,30 @@ def _proxy_to(base_url: str) -> str | None:
     return proxy
 
 
+def not_trusted(name: str, problem: Exception) -> FatalCallError:
+    """The failure of a call to a server whose certificate is not accepted."""
+    advice = "name its authority in SSL_CERT_FILE"
+    code = getattr(problem, "verify_code", 0)
+    if code in _OTHER_HOST:
+        advice = "give --api-base with the name that is in it"
+    elif code in _OTHER_TIME:
+        advice = "it needs a new one, unless the clock of this machine is wrong"
+    reason = one_line(str(problem))[:160]
+    return FatalCallError(f"the certificate of {name} is not trusted ({reason}): {advice}")
+
+
 @cache
 def _trusting(authorities: str) -> ssl.SSLContext:
-    """Read once for all endpoints: a bundle takes some 60 ms."""
-    return ssl.create_default_context(cafile=authorities)
+    """Read once for all endpoints: a bundle takes some 60 ms. Raises FatalCallError."""
+    try:
+        if os.path.isdir(authorities):  # as requests takes it
+            return ssl.create_default_context(capath=authorities)
+        return ssl.create_default_context(cafile=authorities)
+    except OSError as problem:
+        raise FatalCallError(
+            f"{authorities} holds no certificates that can be read "
+            f"({one_line(str(problem))[:100]}): correct SSL_CERT_FILE or REQUESTS_CA_BUNDLE"
+        ) from None
 
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:

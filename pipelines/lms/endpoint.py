@@ -55,12 +55,6 @@ KEEPABLE = frozenset(
 )
 """The finish reasons of replies that were neither cut off nor refused."""
 
-_CUT_OFF = frozenset(
-    {
-        *("max_tokens", "max_output_tokens", "model_length", "token_limit", "length"),
-        *("model_context_window_exceeded", "context_length_exceeded", "error_limit", "max_length"),
-    }
-)
 _FAILED = frozenset(
     {
         *("error", "abort", "aborted", "cancelled", "insufficient_system_resource"),
@@ -69,6 +63,17 @@ _FAILED = frozenset(
     }
 )
 """The finish reasons of attempts that failed on the way."""
+_LIKE = (
+    (
+        re.compile(r"filter|safety|sensitiv|moderat|guardrail|prohibit|recitation|policy|list$"),
+        "content_filter",
+    ),
+    (re.compile(r"(?<!rate_)limit|^max|length|exceeded|truncated|repetition"), "length"),
+    (re.compile(r"error|fail|abort|cancel|malformed|rate_limit|overload"), "error"),
+    (re.compile(r"^(?:tool|function)_"), TOOL_CALLS),
+    (re.compile(r"^(?:end|eo[st]|done|normal|complete|finish|stop|<\|)"), "stop"),
+)
+"""What other finish reasons mean, by the words in them: `time_limit`, `<|eot_id|>`."""
 
 
 class Charges(TypedDict):
@@ -431,7 +436,10 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
     """Why a choice ended."""
-    reason = in_one_spelling(str(choice.get("finish_reason") or "stop"))
+    given = choice.get("finish_reason") or choice.get("native_finish_reason")
+    if isinstance(given, dict):  # SGLang's own
+        given = given.get("type")
+    reason = in_one_spelling(str(given or "stop"))
     calls = choice.get("message", {}).get("tool_calls")
     if reason == "stop" and calls:  # as some servers say, which would make a reply without text
         return TOOL_CALLS
@@ -439,6 +447,7 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
 
 
 _ENUM = re.compile(r"^finish_?reason[._]")
+_KNOWN = KEEPABLE | _FAILED | REFUSED
 
 
 @lru_cache(maxsize=256)
@@ -447,7 +456,9 @@ def in_one_spelling(reason: str) -> str:
     reason = one_line(reason)[:80].casefold().replace("-", "_")
     # Google's filters have their reason behind a colon; some servers write the name of an enum.
     reason = _ENUM.sub("", reason).partition(":")[0]
-    return "length" if reason in _CUT_OFF else reason
+    if reason in _KNOWN:
+        return reason
+    return next((meant for words, meant in _LIKE if words.search(reason)), reason)
 
 
 def _refusal_in(message: Mapping[str, Any]) -> str:

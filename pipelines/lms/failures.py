@@ -159,7 +159,9 @@ class Habits:
         if self.folds:
             fitted["messages"] = _folded(fitted["messages"])
         if self.streams and "stream" in fitted:
-            fitted |= {"stream": True, "stream_options": {"include_usage": True}}
+            fitted["stream"] = True
+            if "stream_options" not in self.left_out:
+                fitted["stream_options"] = {"include_usage": True}
         if self.schema is False and asks_our_schema(fitted):
             del fitted["response_format"]
         return fitted

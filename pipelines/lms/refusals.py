@@ -18,7 +18,7 @@ from ...modules.base.calls import (
     FatalCallError,
     UnsupportedModelError,
 )
-from ...modules.base.connections import seconds_to_wait, until
+from ...modules.base.connections import LENGTH, seconds_in, seconds_to_wait, until
 from ...modules.base.fence import one_line
 from ...modules.reading.mentions import pattern
 from .failures import (
@@ -107,16 +107,12 @@ _NO_ROOM = pattern(
 )
 """What a server says of a model for which its machine has no room."""
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
-_STATED_WAIT = pattern(
-    r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
-    r"(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?(?![a-z])(?:\s|,|and)*)?"
-    # "m" before "s" belongs to milliseconds, and is no minute
-    r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
-    r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
-)
+_STATED_WAIT = pattern(rf"(?:try again|retry|wait|resets?\b)\D{{0,30}}?(?=\d){LENGTH}")
 _RETRY_DELAY = pattern(
-    # Google's own, and that of a router which repeats its provider's header.
-    r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|x-ratelimit-reset"\s*:\s*"?)(\d+(?:\.\d+)?)'
+    # Google's own, that of a router which repeats its provider's header, and others' fields.
+    r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|'
+    r"(?:x-ratelimit-reset|retry_?after(?:_seconds)?|resets?_(?:at|in_seconds))\"\s*:\s*\"?)"
+    r"(\d+(?:\.\d+)?)"
 )
 _OF_WORDS: Mapping[str, int] = {
     "rate_limit": 429,
@@ -333,8 +329,8 @@ def _of_the_moment(
     if wait is None and status == 429 and _FAR_LIMIT.search(words):
         return _no_quota(name, status, reason)
     if wait is not None and wait > MOST_PAUSE:
-        until = datetime.now().astimezone() + timedelta(seconds=wait)
-        return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
+        end = datetime.now().astimezone() + timedelta(seconds=wait)
+        return EndpointDown(f"{said} and asks to wait until {end:%Y-%m-%d %H:%M}: continue then")
     kind: Trouble = "failed"
     if status == 503 and _LOADING.search(words):
         kind = "loading"
@@ -350,12 +346,8 @@ def _stated_wait(words: str) -> float | None:
     if (delay := _RETRY_DELAY.search(words)) is not None:
         return until(float(delay[1]))
     for stated in _STATED_WAIT.finditer(words):
-        hours, minutes, seconds, unit = stated.groups()
-        if hours or minutes or seconds:
-            last = float(seconds or 0)
-            if (unit or "").startswith("m"):
-                last /= 1000
-            return 3600 * float(hours or 0) + 60 * float(minutes or 0) + last
+        if any(stated.groups()):
+            return seconds_in(stated)
     return None
 
 
@@ -412,20 +404,29 @@ def _words_of(part: object) -> str:
 _OPTIONAL = (
     *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
     *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
-    *("verbosity", "service_tier", "logit_bias", "thinking"),
+    *("verbosity", "service_tier", "logit_bias", "thinking", "stream_options"),
 )
 """Settings that a request can do without."""
 _CALLED = {
-    "reasoning_effort": "|thinking|think value",
+    "temperature": r"|sampling param\w*|temp",
+    "stop": "|stop_?sequences",
+    "max_tokens": "|max_(?:new|output)_tokens",
+    "logprobs": "|log probabilities",
+    "reasoning_effort": "|thinking|think value|effort",
+    "thinking": "|budget_tokens",
     "frequency_penalty": "|penalty",
     "presence_penalty": "|penalty",
 }
-"""What Ollama and Google call them where they refuse them."""
+"""What Ollama, Google, Amazon and others call them where they refuse them."""
 
-_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_NO_SYSTEM = pattern(
+    r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)|"
+    r"(?:start with|must be from) (?:a )?user",
+    re.DOTALL,
+)
 _STREAMS_ALONE = pattern(
-    r"only\b.{0,20}\bstream|\bstream\b.{0,20}\b(?:to|be) true|non-stream|stream=false|"
-    r"enable the stream"
+    r"only\b.{0,20}\bstream|\bstream\b.{0,20}\b(?:to|be) true|non-?stream|stream=|"
+    r"(?:enable the|requires?|must use) stream|stream\w* is (?:required|strongly)|流式"
 )
 """What is said of a request that does not ask for a stream, where one must."""
 _FLAGGED = pattern(
@@ -445,7 +446,8 @@ def changes_of(
     to try it. A server's error is taken for a refusal when the next attempt has it, too.
     """
     status = getattr(problem, "status", 0)
-    words = (getattr(problem, "text", "") or str(problem)).casefold()
+    text = getattr(problem, "text", "") or str(problem)
+    words = f"{text} {error_in(text)}".casefold()
     refused = status in (400, 422, 501) or _UNSERVED in words
     refused |= status == 500 and attempt > 1
     if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(words):
@@ -456,9 +458,7 @@ def changes_of(
     if payload.get("stream") is False and _STREAMS_ALONE.search(words):
         yield Change("answers by streams alone: it is asked for them", "streams")
     for name in _OPTIONAL:
-        # Some name their own field, such as presencePenalty.
-        named = rf"\b(?:{name}|{name.replace('_', '')}{_CALLED.get(name, '')})\b"
-        if name in payload and re.search(named, words):
+        if name in payload and re.search(_named(name, payload[name]), words):
             # OpenAI's refusal of one names the other, which must not be dropped as a setting.
             if name == "max_tokens" and "max_completion_tokens" in words:
                 yield Change("wants max_completion_tokens in place of max_tokens", "renames")
@@ -468,6 +468,16 @@ def changes_of(
     doubtful = habits.schema is not True or missed_schema(problem)
     if doubtful and asks_our_schema(payload):
         yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
+
+
+def _named(name: str, value: object) -> str:
+    """An expression for a setting in a refusal: its name, as its own server may call it, such as
+    presencePenalty or `random_seed`, or its value in quotes.
+    """
+    said = name.replace("_", "[ ._]?") + _CALLED.get(name, "")
+    if isinstance(value, str):
+        said += f"|(?<=['\"]){re.escape(value.casefold())}(?=['\"])"
+    return f"(?<![a-z])(?:{said})(?![a-z])"
 
 
 def says_other(problem: Exception, before: Exception) -> bool:

@@ -196,10 +196,17 @@ BEHAVIOURS = [
         for text in (
             "<|channel>thought\nB?<channel|>A",
             "B?<channel|>A",
+            "B?assistantfinalA",
+            "<longcat_think>B?</longcat_think>A",
+            '<think duration="3">B?</think>A',
+            "<|think|>B?<|/think|>A",
+            "<|inner_prefix|>B?<|inner_suffix|>A",
+            "<unused94>thought\nB?<unused95>A",
             "<|START_THINKING|>B?<|END_THINKING|><|START_RESPONSE|>A<|END_RESPONSE|>",
             "<|begin_of_thought|>B?<|end_of_thought|>\n<|begin_of_solution|>A<|end_of_solution|>",
         )
     ),
+    Behaviour("a box", always(says("It is <|begin_of_box|>A<|end_of_box|>."))),
     Behaviour("a final channel with its format", always(says(FINAL))),
     Behaviour("thoughts without an end", always(UNENDED), NONE, row={"truncated": True}),
     Behaviour(
@@ -229,7 +236,19 @@ BEHAVIOURS = [
             "This model only support stream mode, please enable the stream parameter.",
             "parameter.enable_thinking must be set to false for non-streaming calls",
             "enable thinking can not be support when `stream=False`.",
+            "Streaming is required for this model",
+            "当前模型仅支持流式输出",
         )
+    ),
+    Behaviour(
+        "streams alone, without their usage",
+        lambda body, before: (
+            error(400, "unknown field stream_options")
+            if "stream_options" in body
+            else streaming("This model only supports streams")(body, before)
+        ),
+        calls=7,
+        note="by streams alone",
     ),
     Behaviour(
         "thoughts alone",
@@ -269,13 +288,16 @@ BEHAVIOURS = [
     Behaviour("an object as content", once(says({"a": 1})), calls=4, paid=4),
     *(
         Behaviour(f"a mark at the end: {mark}", always(says(f"A{mark}")))
-        for mark in ("</s>", "<|im_end|>\n", "<|eot_id|><|endoftext|>", "<end_of_turn>")
+        for mark in ("</s>", "<|im_end|>\n", "<|eot_id|><|endoftext|>", "<end_of_turn>", "<turn|>")
     ),
     *(
         Behaviour(
             f"failed on the way: {reason}", once(says("B", finish_reason=reason)), calls=4, paid=4
         )
-        for reason in ("error", "server_error", "function_call_filter: MALFORMED_FUNCTION_CALL")
+        for reason in (
+            *("error", "server_error", "function_call_filter: MALFORMED_FUNCTION_CALL"),
+            "malformed_model_output",
+        )
     ),
     Behaviour(
         "failed on the way without a count",
@@ -309,6 +331,7 @@ BEHAVIOURS = [
             ("a part", "refusal", says([{"type": "refusal", "refusal": "No."}])),
             ("with its reason", "content_filter", says("A", finish_reason=PROHIBITED)),
             ("an enum", "safety", says("A", finish_reason="FINISH_REASON_SAFETY")),
+            ("a list", "content_filter", says("A", finish_reason="blacklist")),
         )
     ),
     Behaviour(
@@ -324,7 +347,18 @@ BEHAVIOURS = [
             always(says("A", finish_reason=reason)),
             row={"truncated": True, "finish_reason": "length"},
         )
-        for reason in ("MAX_TOKENS", "model_context_window_exceeded", "max_length")
+        for reason in (
+            *("MAX_TOKENS", "model_context_window_exceeded", "max_length", "time_limit"),
+            {"type": "length", "length": 200},
+        )
+    ),
+    *(
+        Behaviour(
+            f"ended: {reason}",
+            always(says("A", finish_reason=reason)),
+            row={"truncated": False, "finish_reason": "stop"},
+        )
+        for reason in ("normal", "<|eot_id|>", "end")
     ),
     Behaviour("no choices", once(http(BLOCKED)), MIDDLE, error="blocked", calls=3, paid=3),
     Behaviour("log-probabilities that are none", always(says("A", logprobs=LOGPROBS))),
@@ -354,6 +388,7 @@ BEHAVIOURS = [
         for status, words, calls in (
             (400, "System role not supported", 4),
             (400, "Only user and assistant roles are supported!", 4),
+            (400, "A conversation must start with a user message.", 4),
             (422, "messages[0].role: Input should be 'user' or 'assistant'", 4),
             (500, "Jinja: conversation roles must alternate user/assistant", 5),
         )
@@ -595,7 +630,12 @@ BEHAVIOURS = [
             ("Please try again in 5 minutes.", {}),
             ("Retry after 1 hour", {}),
             ("Try again in 2 hours and 3 minutes.", {}),
+            ("You have no capacity left. Your quota will reset after 27h41m36s.", {}),
+            ("Your quota will reset in 3 days.", {}),
+            ('{"resets_in_seconds": 7200}', {}),
             ("slow", {"Retry_After": "300s"}),
+            ("slow", {"Retry_After": "2h30m"}),
+            ("slow", {"RateLimit_Reset": "9000"}),
             ("slow", {"retry_after_ms": "300000"}),
             ("slow", {"Retry_After": str(int(time.time()) + 9000)}),
             ("slow", {"X_RateLimit_Reset": str(int(time.time()) + 9000)}),
@@ -847,6 +887,11 @@ def test_what_the_words_of_a_failure_mean(kind, status, words, answered):
         ("presence_penalty", "Penalty is not enabled for models/gemini-2.5-pro"),
         ("presence_penalty", "Argument not supported on this model: presencePenalty"),
         ("stop", "Stop sequences are not supported with this model"),
+        ("stop", "Remove stopSequences and try again"),
+        ("seed", "random_seed: Extra inputs are not permitted"),
+        ("temperature", "Sampling parameters are not supported by this model"),
+        ("service_tier", "Invalid service tier"),
+        ("verbosity", "'x' is not supported. Supported values are: 'medium'."),
     ],
 )
 def test_a_setting_is_refused_by_another_name(name, words):

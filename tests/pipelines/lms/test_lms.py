@@ -21,7 +21,7 @@ from wire_server import quick as quick
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.pipelines.lms.client import HttpEndpoint
+from folkmoot.pipelines.lms.client import HttpEndpoint, not_trusted
 from folkmoot.pipelines.lms.endpoint import Reply
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of, lm_identity
@@ -394,3 +394,22 @@ def test_certificates_are_read_once_and_for_tls(scheme, reads, scripted, monkeyp
         with suppress(CallError):  # which the server answers in plain HTTP
             asyncio.run(endpoint.send({"messages": []}))
     assert read.count(f"{scheme}.pem") == reads
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"), [(18, "in SSL_CERT_FILE"), (64, "give --api-base"), (10, "the clock")]
+)
+def test_what_to_do_about_a_certificate(code: int, advice: str) -> None:
+    problem = ssl.SSLCertVerificationError("x")
+    problem.verify_code = code
+    assert advice in str(not_trusted("there", problem))
+
+
+@pytest.mark.parametrize("bundle", ["nothing.pem", "empty.pem"])
+def test_certificates_that_cannot_be_read(bundle, tmp_path, scripted, monkeypatch):
+    """They were a broken connection, which was waited for."""
+    (tmp_path / "empty.pem").touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / bundle))
+    endpoint = HttpEndpoint(scripted.url.replace("http", "https"), "scripted")
+    with pytest.raises(FatalCallError, match=f"{bundle} holds no certificates that can be read"):
+        asyncio.run(endpoint.send({"messages": []}))
