@@ -92,7 +92,8 @@ class Charges(TypedDict):
 
 UNFINISHED = "unfinished"
 """How a stream ended that gave no reason: perhaps it broke, so that no cache keeps it."""
-_PIECES = ("reasoning_content", "reasoning", "thinking", "refusal")
+_THOUGHT = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thoughts")
+_PIECES = (*_THOUGHT, "refusal")
 """The texts that a stream gives in pieces, beside the content."""
 
 _SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
@@ -469,19 +470,23 @@ def _refusal_in(message: Mapping[str, Any]) -> str:
     return text_in(message.get("refusal"))
 
 
-_THOUGHTS = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details"})
+_SAID_APART = (
+    *(("reasoning_details", "text"), ("reasoning_details", "summary")),
+    ("content", "thinking"),
+)
+_THOUGHTS = frozenset({*_THOUGHT, "reasoning_details"})
 
 
 def thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
     if _THOUGHTS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
-    for name in ("reasoning_content", "reasoning", "thinking"):
+    for name in _THOUGHT:
         thoughts = message.get(name)
         if thoughts and isinstance(thoughts, str):
             return thoughts
     said = ""
-    for name, field in (("reasoning_details", "text"), ("content", "thinking")):
+    for name, field in _SAID_APART:
         parts = message.get(name)
         if isinstance(parts, list):
             said += "".join(text_in(part.get(field)) for part in parts if isinstance(part, dict))
@@ -645,6 +650,10 @@ def _unreadable(
     )
 
 
+_TEXTS = ("text", "output_text", "input_text")
+"""The types of the parts that make a text."""
+
+
 def text_in(content: object) -> str:
     """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything
     else.
@@ -653,7 +662,7 @@ def text_in(content: object) -> str:
         content = "".join(
             part if isinstance(part, str) else str(part.get("text") or "")
             for part in content
-            if isinstance(part, str) or (part.get("type") or "text") in ("text", "output_text")
+            if isinstance(part, str) or (part.get("type") or "text").casefold() in _TEXTS
         )
     if content is None:
         return ""

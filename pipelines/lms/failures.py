@@ -113,6 +113,9 @@ class AskedEndpoint:
     status: int = 200
 
 
+_NO_ERROR = frozenset({*("", "none", "null", "0", "200", "false", "ok", "success"), "{}", "[]"})
+
+
 def error_instead(body: Mapping[str, object]) -> object:
     """The error that stands in an answer with status 200, under its name or in place of the reply;
     None where there is none.
@@ -124,9 +127,11 @@ def error_instead(body: Mapping[str, object]) -> object:
         # The fields beside an error in words belong to it.
         return body if isinstance(error, str) else error
     error = body.get("error")
-    # Some servers send the fields of an error beside every reply, all empty.
-    if isinstance(error, dict) and reply and not any(error.values()):
-        return None
+    # Some servers say beside every reply that there was no error.
+    if error and reply:
+        said = error.values() if isinstance(error, dict) else [error]
+        if _NO_ERROR.issuperset(str(word).casefold() for word in said):
+            return None
     return error
 
 

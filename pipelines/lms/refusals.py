@@ -45,8 +45,16 @@ _NO_MONEY = pattern(
     r"used all available credits|spending (?:limit|cap)|api usage limits|key limit exceeded|"
     r"budget limit exceeded|out of (?:call volume quota|extra usage)|codingplan subscription|"
     r"subscription plan does not (?:yet )?include access|余额不足|额度不足|额度已用尽|欠费|"
-    r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget"
+    r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget|"
+    r"(?:out of|no|more|included) credits|credits have been (?:exhausted|used up)|payment method|"
+    r"billing_disabled|free allocation|subscription quota|trial (?:has )?(?:expired|ended)|"
+    r"额度已用完"
 )
+_LIMIT_REACHED = pattern(
+    r"(?:usage|spend|cost|daily|weekly|monthly)\b.{0,20}\blimit\b.{0,20}\b(?:reached|exceeded)|"
+    r"reached your quota|quota (?:is |has been )?(?:reached|exceeded|exhausted|used up)"
+)
+"""What is said of a limit with a status that is not that of a moment."""
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
     r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
@@ -55,7 +63,8 @@ _NO_ACCESS = pattern(
     r"unsupported_country|not available in your|location is not supported|request signature|"
     r"security token|token (?:has|is) expired|organization has been (?:restricted|disabled)|"
     r"has not been used in project|account\b.{0,40}?\b(?:suspended|deactivated|restricted)|"
-    r"account has been flagged"
+    r"account has been flagged|(?:malformed|missing|no)[ _]api[ _-]?key|must be verified|令牌|"
+    r"api[ _-]?key[ _](?:is )?(?:required|missing)|invalid authentication"
 )
 """What is said where a key is wrong or has expired, or its account or region is not served."""
 _NO_LOGIN = pattern(r"unauthori[sz]ed|not authenticated|authentication|invalid token")
@@ -70,7 +79,10 @@ _NO_MODEL = pattern(
     r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
     # not `temperature of this model is not supported`, nor `… for function calling`
     r"(?:^|\"|the |requested )model(?: \S+)? is not (?:supported|available)\b(?! (?:for|with) )|"
-    r"模型不存在|"
+    r"模型不存在|not a chat model|only supported in v1/responses|supported api model names|"
+    r"model(?: \S+)? (?:has been |is |was )?(?:deprecated|retired|disabled)\b|model_?not_?open|"
+    r"marked by provider as legacy|allowed to access model|llm provider not provided|"
+    r"model access is denied|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
@@ -87,12 +99,16 @@ _TOO_LONG = pattern(
     r"range of input length|input (?:length|token count|tokens)\b.{0,80}exceed|reduce the length|"
     r"(?:input|total tokens) exceeds|maximum number of tokens exceeded|"
     r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds|"
-    r"prompt length\b.{0,40}exceeds|too large to process|内容过长|超长|超过最大长度|上下文长度",
+    r"prompt length\b.{0,40}exceeds|too large to process|内容过长|超长|超过最大长度|上下文长度|"
+    r"prompt (?:tokens|size)\b.{0,20}(?:too long|exceed)|tokens in the prompt exceed|"
+    r"maximum input length|context_exceeded|(?:payload|body) too large",
     re.DOTALL,
 )
 _PASSING = pattern(
     r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function|"
-    r"throttlingexception|(?:model|server|service) is (?:\w+ )?overloaded|concurrency limit"
+    r"throttlingexception|(?:model|server|service) is (?:\w+ )?(?:overloaded|busy)|"
+    r"concurrency limit|try again later|too many connections|not ready for inference|访问量过大|"
+    r"(?:qps|rpm)\b.{0,20}limit|rate limit exceeded|upstream (?:connect|request timeout)"
 )
 """What LM Studio and NVIDIA say with status 400 of an LM that has broken down, and others of one
 that has too much to do.
@@ -136,8 +152,14 @@ _OF_WORDS: Mapping[str, int] = {
     "not_found": 404,
 }
 """The status that stands behind a word in an error, where an answer with status 200 has one."""
-_NO_ENDPOINT = re.compile(r'\{"error":\s*(?:\{"message":\s*)?"unexpected endpoint')
-"""LM Studio's words for a path that it does not have, which it says with status 200."""
+_NO_ENDPOINT = re.compile(
+    r'\{"error":\s*(?:\{"message":\s*)?"(?:unexpected endpoint|not implemented\b)|'
+    r"(?:model|deployment)\b.{0,60}\bnot support\b.{0,20}\bresponses api|"
+    r"responses api is (?:not|enabled only)"
+)
+"""The words for a path that a server does not have, which LM Studio says with status 200, routers
+with 500 and Azure with 400.
+"""
 _OF_TEXTS = (
     *((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429)),
     *((_NO_ENDPOINT, 404), (_NO_LOGIN, 401)),
@@ -164,7 +186,9 @@ def failure_of(
     reason = error_in(text)
     words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
+    broke = status in (400, 401, 403, 412) and (
+        _NO_MONEY.search(words) or _LIMIT_REACHED.search(words)
+    )
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return _no_quota(name, status, reason)
     # Amazon's and some routers' words for the moment come with status 400.
@@ -314,7 +338,7 @@ def _out_of_money(words: str) -> bool:
     if _NO_MONEY.search(words) or "limit: 0" in words or "perday" in words:
         return True
     # Providers say so of passing limits, too, but then with a limit above 0 or a time to wait.
-    return "plan and billing" in words and not (
+    return ("plan and billing" in words or "your current quota" in words) and not (
         _LIMIT_ABOVE_0.search(words) or _stated_wait(words) is not None
     )
 

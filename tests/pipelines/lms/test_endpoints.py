@@ -147,7 +147,6 @@ def repeating(body: dict[str, Any], before: int) -> Said:
 
 BLOCKED = {**completion("x"), "choices": []}
 RESET = {"headers": {"X-RateLimit-Reset": str(int(1000 * (time.time() + 9000)))}}
-EMPTY_ERROR = {**completion("A"), "error": {"message": "", "code": None}}
 PAGE = b"<!doctype html><html><title>Log in</title></html>"
 TOO_LONG = (
     "The input (9 tokens) is longer than the model's context length (4 tokens).",
@@ -216,6 +215,7 @@ BEHAVIOURS = [
     ),
     Behaviour("an output_text", always(says([{"type": "output_text", "text": "A"}]))),
     Behaviour("a part without a type", always(says([{"text": "A"}]))),
+    Behaviour("a part in capitals", always(says([{"type": "TEXT", "text": "A"}]))),
     Behaviour("a part whose type is null", always(says([{"type": None, "text": "A"}]))),
     Behaviour("thoughts in a part", always(says(PARTS)), row={"reasoning": "B?"}),
     Behaviour("a stream", always(stream(*STREAMED)), calls=3, paid=3, row={"reasoning": "B?"}),
@@ -250,12 +250,15 @@ BEHAVIOURS = [
         calls=7,
         note="by streams alone",
     ),
-    Behaviour(
-        "thoughts alone",
-        always(says(None, message={"reasoning": "It is A."})),
-        NONE,
-        row={"reasoning": "It is A."},
-        note="puts its whole reply into its thoughts",
+    *(
+        Behaviour(
+            f"thoughts alone: {text}",
+            always(says(text, message={"reasoning": "It is A."})),
+            NONE,
+            row={"reasoning": "It is A."},
+            note="puts its whole reply into its thoughts",
+        )
+        for text in (None, "\n\n")
     ),
     Behaviour("a status of 201", always(http(completion("A"), 201)), paid=3),
     *(
@@ -308,12 +311,17 @@ BEHAVIOURS = [
     Behaviour(
         "an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4, paid=4
     ),
-    Behaviour("an error without a word", always(http(EMPTY_ERROR)), calls=3, paid=3),
+    *(
+        Behaviour(f"no error: {said}", always(http({**completion("A"), "error": said})), paid=3)
+        for said in ({"message": "", "code": None}, {"message": "Success", "code": 0}, "none")
+    ),
     *(
         Behaviour(f"thoughts in {name}", always(says("A", message=said)), row={"reasoning": "B?"})
         for name, said in (
             ("details", {"reasoning_details": [{"type": "reasoning.text", "text": "B?"}]}),
             ("thinking", {"thinking": "B?"}),
+            ("a summary", {"reasoning_details": [{"type": "summary", "summary": "B?"}]}),
+            ("a text of reasoning", {"reasoning_text": "B?"}),
         )
     ),
     *(
@@ -789,6 +797,15 @@ MEANINGS = [
             (429, "Please retry in 34.07s. (GenerateRequestsPerDayPerProjectPerModel-FreeTier)"),
             (429, "已达到每周/每月使用上限"),
             (429, "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-07-02 17:39:49"),
+            (403, "Your account has run out of credits. Please top up."),
+            (400, "This request requires more credits, or fewer max_tokens."),
+            (403, "You've hit your monthly included credits for Inference Providers."),
+            (400, "Your organization's monthly usage limit has been reached"),
+            (403, "You have reached your quota for this billing period"),
+            (429, "you have used up your daily free allocation of 10,000 neurons"),
+            (403, "BILLING_DISABLED: This API method requires billing to be enabled"),
+            (400, "Open api daily request limit reached"),
+            (429, "You exceeded your current quota"),
         )
     ),
     *(
@@ -803,6 +820,9 @@ MEANINGS = [
             (400, "No auth credentials found"),
             (400, "This organization has been disabled."),
             (403, "Your account has been flagged for unusual activity."),
+            (400, "No API key found in request"),
+            (400, "Your organization must be verified to use the model `o3`"),
+            (400, "令牌已过期或验证不正确"),
         )
     ),
     *(
@@ -816,6 +836,12 @@ MEANINGS = [
             (400, "Requested model x is not available"),
             (400, "Model not loaded"),
             (400, "model_is_deactivated"),
+            (400, "This is not a chat model and thus not supported in v1/chat/completions"),
+            (400, "This model is only supported in v1/responses."),
+            (400, "The supported API model names are deepseek-chat, but you passed x."),
+            (400, "The model x has been deprecated"),
+            (403, "Model access is denied due to IAM user or service role"),
+            (403, "key not allowed to access model. This key can only access models=['y']"),
             (503, "No available channel for model x under group default (distributor)"),
         )
     ),
@@ -834,6 +860,9 @@ MEANINGS = [
             (400, "The sum of prompt length (9) and max_tokens exceeds 4"),
             (400, "slot context: 4 tokens, prompt 9 tokens"),
             (400, "Prompt 超长"),
+            (400, "Prompt tokens too long"),
+            (400, "Tokens in the prompt exceed the limit 9 > 4"),
+            (400, "request body too large"),
         )
     ),
     *(
@@ -842,6 +871,10 @@ MEANINGS = [
             (400, "ThrottlingException: Too many tokens, please wait before trying again."),
             (400, "The model is currently overloaded. Please try again later."),
             (400, "concurrency limit has been reached"),
+            (400, "Model is not ready for inference. Wait and try your request again."),
+            (400, "Server is busy, please try again later"),
+            (400, "模型当前访问量过大，请您稍后再试"),
+            (400, "Open api qps request limit reached"),
             (429, "Please retry in 14.07s. (GenerateRequestsPerMinutePerProjectPerModel-FreeTier)"),
         )
     ),
@@ -856,6 +889,9 @@ MEANINGS = [
             (400, "The requested model is not available with logprobs"),
             (400, "Unsupported model feature: seed"),
             (400, "Your subscription plan does not include logprobs"),
+            (400, "`temperature` is deprecated for this model."),
+            (400, "Requested max_tokens exceeds the model output limit"),
+            (400, "The `reasoning_content` in the thinking mode must be passed back to the API."),
         )
     ),
     *(

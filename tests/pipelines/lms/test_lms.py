@@ -23,6 +23,7 @@ from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
 from folkmoot.pipelines.lms.client import HttpEndpoint, not_trusted
 from folkmoot.pipelines.lms.endpoint import Reply
+from folkmoot.pipelines.lms.engine import same_model
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of, lm_identity
 from folkmoot.pipelines.lms.store import CallStore, write_lms
@@ -413,3 +414,19 @@ def test_certificates_that_cannot_be_read(bundle, tmp_path, scripted, monkeypatc
     endpoint = HttpEndpoint(scripted.url.replace("http", "https"), "scripted")
     with pytest.raises(FatalCallError, match=f"{bundle} holds no certificates that can be read"):
         asyncio.run(endpoint.send({"messages": []}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "same"),
+    [
+        ("openai/gpt-4o", "gpt-4o-2024-08-06", True),
+        ("openai/qwen3", "Qwen/Qwen3:32b-instruct", True),
+        ("openai/gpt-oss-20b", "/models/gpt-oss:20b.gguf", True),
+        ("openai/gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("openai/gemini-2.5-flash", "gemini-2.5-flash-lite", False),
+        ("openai/gpt-4", "gpt-4o", False),
+    ],
+)
+def test_names_of_one_model(asked: str, answered: str, same: bool) -> None:
+    """A larger model that was answered by its little sister passed for the same one."""
+    assert same_model(asked, answered) is same
