@@ -24,7 +24,7 @@ _NAMES = (
 """The table's names of the first fields of `Prices`, in their order."""
 _LASTING = tuple(f"cache_creation_input_token_cost_above_{hours}hr" for hours in (1, 12))
 """Its names of the price of what stays in a provider's cache for hours, not minutes."""
-TIERS = ("flex", "priority", "batch", "ultrafast")
+TIERS = ("flex", "priority", "batch", "ultrafast", "balanced", "decisions")
 """Service tiers for which the table may have prices of their own."""
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"

@@ -79,7 +79,8 @@ _NO_MODEL = pattern(
     r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
     # not `temperature of this model is not supported`, nor `… for function calling`
     r"(?:^|\"|the |requested )model(?: \S+)? is not (?:supported|available)\b(?! (?:for|with) )|"
-    r"模型不存在|not a chat model|only supported in v1/responses|supported api model names|"
+    r"模型不存在|not a chat model|only supported in v1/responses|accessible via the /|"
+    r"supported api model names|"
     r"model(?: \S+)? (?:has been |is |was )?(?:deprecated|retired|disabled)\b|model_?not_?open|"
     r"marked by provider as legacy|allowed to access model|llm provider not provided|"
     r"model access is denied|"
@@ -155,7 +156,8 @@ _OF_WORDS: Mapping[str, int] = {
 _NO_ENDPOINT = re.compile(
     r'\{"error":\s*(?:\{"message":\s*)?"(?:unexpected endpoint|not implemented\b)|'
     r"(?:model|deployment)\b.{0,60}\bnot support\b.{0,20}\bresponses api|"
-    r"responses api is (?:not|enabled only)"
+    r"responses api is (?:not|enabled only)|not accessible via the /(?:responses|messages)|"
+    r"is not supported for format"
 )
 """The words for a path that a server does not have, which LM Studio says with status 200, routers
 with 500 and Azure with 400.

@@ -719,6 +719,8 @@ OWN_CLIENT = {
     *("failed on the way without a count", "thoughts in details", "thoughts in thinking"),
     "failed on the way: function_call_filter: MALFORMED_FUNCTION_CALL",
     *("cut off: max_length", "a filter: a part", "a filter: with its reason", "a filter: an enum"),
+    *("a part in capitals", "failed on the way: malformed_model_output", "a filter: a list"),
+    *("thoughts in a summary", "thoughts in a text of reasoning", "cut off: time_limit"),
     *(one.name for one in BEHAVIOURS if one.name.startswith("streams alone")),
 }
 """Behaviours to which LiteLLM answers in its own way before folkmoot sees them."""

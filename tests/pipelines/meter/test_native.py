@@ -200,6 +200,7 @@ def test_responses_go_on_from_each_other(native: bool) -> None:
         (500, b'{"error": {"message": "not implemented (request id: 1)", "type": "api_error"}}'),
         (400, b'{"error": {"message": "The Responses API is enabled only for api-version 2"}}'),
         (400, b'{"error": {"message": "The model `m` does not support the Responses API."}}'),
+        (401, b'{"error": {"message": "Model m is not supported for format openai"}}'),
     ],
 )
 def test_a_path_that_an_endpoint_lacks_is_translated(status: int, body: bytes) -> None:
