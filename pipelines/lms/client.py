@@ -11,8 +11,9 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
+from ipaddress import ip_address, ip_network
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -321,12 +322,25 @@ def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
     return re.search(r"\\x15\\x03|\x15\x03", problem.message) is not None
 
 
+def _needs_none(parts: SplitResult) -> bool:
+    """Whether NO_PROXY has an address: by its host, its host and port, or its network."""
+    host = parts.hostname or ""
+    if proxy_bypass(host) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return True
+    networks = [name.strip() for name in getproxies().get("no", "").split(",") if "/" in name]
+    try:
+        address = ip_address(host)
+        return any(address in ip_network(network, strict=False) for network in networks)
+    except ValueError:  # a name, or a network that is none
+        return False
+
+
 def _proxy_to(base_url: str) -> str | None:
     """The proxy that the environment names for an address; None for a direct connection. Raises
     UserError for one that does not speak HTTP.
     """
     parts = urlsplit(base_url)
-    if proxy_bypass(parts.hostname or ""):
+    if _needs_none(parts):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

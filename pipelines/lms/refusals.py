@@ -457,8 +457,13 @@ _STREAMS_ALONE = pattern(
 """What is said of a request that does not ask for a stream, where one must."""
 _FLAGGED = pattern(
     r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation|"
-    r"content exists risk|inappropriate content|敏感内容|usage guidelines|new_sensitive|"
-    r"sensitive (?:information|content)|blocked due to security"
+    r"content exists risk|inappropriate|敏感|usage guidelines|new_sensitive|hooks_failed|"
+    r"sensitive ?(?:information|content)|blocked due to security|guardrail|high[ -]risk|jailbreak|"
+    r"safety (?:system|reasons)|due to safety|prohibited[_ ](?:content|words)|prompt injection|"
+    r"(?:unsafe|harmful|toxic) content|responsibleai|model armor|security_audit|risk control|"
+    r"(?:violat\w*|terms) .{0,30}(?:polic|of service)|polic\w+ violation|due to policy|"
+    r"(?:prompt|content|input|output)\b.{0,40}\bblocked|prompt_blocked|content filtering|"
+    r"违规内容|内容违规|不合规|安全策略|安全风险"
 )
 """What is said of a request that no change makes acceptable."""
 _NUMBERED = re.compile(r"\S*\d\S*")

@@ -331,6 +331,15 @@ def test_a_proxy_that_lets_nothing_through(
     assert "a-secret-word" not in str(failed.value)
 
 
+@pytest.mark.parametrize("named", ["127.0.0.1", "there, 127.0.0.1:{}", "127.0.0.0/8"])
+def test_an_address_that_needs_no_proxy(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server in the network that NO_PROXY names was asked for through the proxy."""
+    with Server(good) as server:
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.setenv("no_proxy", named.format(server.origin.rpartition(":")[2]))
+        assert run(server.url, n=1).accuracy == 1.0
+
+
 def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
     """1,014 answers were paid for and lost: no file was left to write them to."""
     with ScriptedServer(delay=0.05) as server:
