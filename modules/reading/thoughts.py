@@ -10,7 +10,7 @@ from .mentions import pattern
 # of tags such as <think>, <seed:think>, <longcat_think> or <think duration="3">
 _NAMES = r"[\w:|]{0,20}think(?:ing)?(?:_\w{1,9})?\|?|thoughts?|reasoning"
 _OPENING = pattern(
-    rf"\s*(?:<(?:{_NAMES})(?: [^<>]*)?>|\[(?:think|thinking)\]|◁think▷|<\|channel>thought|"
+    rf"\s*(?:<(?:{_NAMES})(?: [^<>]*)?>|\[(?:think|thinking)\]|◁think▷|<\|channel>(?:thought)?|"
     r"<\|(?:start_thinking|begin_of_thought|inner_prefix)\|>|<unused94>thought|"
     r"<\|start\|>assistant<\|channel\|>(?:analysis|commentary)|<\|channel\|>(?:analysis|commentary))",
     re.IGNORECASE,
@@ -18,14 +18,14 @@ _OPENING = pattern(
 _CLOSING = pattern(
     rf"</(?:{_NAMES}) ?>|<\|/think(?:ing)?\|>|\[/(?:think|thinking)\]|◁/think▷|"
     r"<\|(?:end_thinking|end_of_thought)\|>(?:\s*<\|(?:start_response|begin_of_solution)\|>)?|"
-    r"<\|inner_suffix\|>|<channel\|>|<unused95>|"
+    r"<\|inner_suffix\|>|</?channel\|>|<unused95>|"
     # channels whose marks a server has taken out
     r"assistantfinal|"
     # the format of the reply may stand between
     r"<\|channel\|>final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
     re.IGNORECASE,
 )
-_MARK = r"<(?:\|[^|<>\s]{1,30}\||｜[^｜<>\s]{1,30}｜|/s|eos|turn\||end_of_\w{1,20})>"
+_MARK = r"<(?:\|[^|<>\s]{1,30}\||｜[^｜<>\s]{1,30}｜|/s|eos|pad|turn\||unused\d+|end_of_\w{1,20})>"
 _END = pattern(rf"(?:{_MARK}\s*){{1,3}}$", re.IGNORECASE)
 """The marks of its own that a reply ends by; some servers leave an LM's special tokens there."""
 

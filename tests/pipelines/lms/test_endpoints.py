@@ -195,6 +195,7 @@ BEHAVIOURS = [
         for text in (
             "<|channel>thought\nB?<channel|>A",
             "B?<channel|>A",
+            "<|channel>\nB?</channel|>A",
             "B?assistantfinalA",
             "<longcat_think>B?</longcat_think>A",
             '<think duration="3">B?</think>A',
@@ -291,7 +292,13 @@ BEHAVIOURS = [
     Behaviour("an object as content", once(says({"a": 1})), calls=4, paid=4),
     *(
         Behaviour(f"a mark at the end: {mark}", always(says(f"A{mark}")))
-        for mark in ("</s>", "<|im_end|>\n", "<|eot_id|><|endoftext|>", "<end_of_turn>", "<turn|>")
+        for mark in (
+            "</s>",
+            "<|im_end|>\n",
+            "<|eot_id|><|endoftext|>",
+            "<end_of_turn>",
+            "<unused6226>",
+        )
     ),
     *(
         Behaviour(
