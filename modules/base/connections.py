@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -28,6 +29,21 @@ UNIX_SECONDS, UNIX_MILLISECONDS = 1e9, 1e12
 """A number above these is not a length of time, but a point in time: seconds (or milliseconds)
 since 1970.
 """
+
+LENGTH = (
+    r"(?:(\d+(?:\.\d+)?)\s*d(?:ays?)?(?![a-z])(?:\s|,|and)*)?"
+    r"(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?(?![a-z])(?:\s|,|and)*)?"
+    # "m" before "s" belongs to milliseconds, and is no minute
+    r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
+    r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
+)
+"""A length of time in words, such as `9m38s`; also the empty text."""
+_LENGTH_ALONE = re.compile(f"(?=.){LENGTH}")
+_WAITS = (
+    *("Retry-After", "retry-after", "x-ratelimit-reset", "ratelimit-reset"),
+    "x-ratelimit-reset-after",
+)
+"""The headers that say how long to wait."""
 
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
@@ -158,32 +174,61 @@ def back_off(
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a response asks to wait, whether its header has seconds, a date, a Unix time
-    or (Azure's) milliseconds; None where it is missing or makes no sense.
+    """`Retry-After` or its like in seconds, a length of time, or a moment as the time until then;
+    or Azure's header in milliseconds; None where it is missing or makes no sense.
     """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (exact := headers.get(name, "")).isdecimal():
             return min(int(exact[:12]) / 1000, SENSIBLE_SECONDS)
-    names = ("Retry-After", "retry-after", "x-ratelimit-reset")
-    value = next(filter(None, map(headers.get, names)), "")
+    value = next(filter(None, map(headers.get, _WAITS)), "").strip()
+    lengths = _LENGTH_ALONE.fullmatch(value)
     try:
-        seconds = until(float(value.removesuffix("s")))
+        if lengths is not None:
+            seconds = seconds_in(lengths)
+        else:
+            seconds = until(float(value), _clock_of(headers))
     except ValueError:
         try:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+            seconds = _moment(value) - _clock_of(headers)
         except (ValueError, TypeError, OverflowError):
             return None
     return seconds if 0 < seconds <= SENSIBLE_SECONDS else None
 
 
-def until(seconds: float) -> float:
+def _moment(text: str) -> float:
+    """The Unix time of a date as HTTP or ISO writes it. Raises ValueError, or TypeError."""
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        date = datetime.fromisoformat(text)
+    return date.replace(tzinfo=date.tzinfo or UTC).timestamp()
+
+
+def _clock_of(headers: Mapping[str, str]) -> float:
+    """The Unix time by the server's clock, by which it states moments, else by our own."""
+    try:
+        return _moment(headers.get("Date") or headers.get("date") or "")
+    except (ValueError, TypeError, OverflowError):
+        return time.time()
+
+
+def seconds_in(lengths: re.Match[str]) -> float:
+    """The seconds in a match of `LENGTH`."""
+    days, hours, minutes, seconds, unit = lengths.groups()
+    last = float(seconds or 0)
+    if (unit or "").startswith("m"):
+        last /= 1000
+    return 86_400 * float(days or 0) + 3600 * float(hours or 0) + 60 * float(minutes or 0) + last
+
+
+def until(seconds: float, now: float | None = None) -> float:
     """The seconds from now that a number means: itself, or those until a Unix time (in seconds or
     milliseconds) if it is too large for a wait.
     """
     if seconds > UNIX_MILLISECONDS:
         seconds /= 1000
     if seconds > UNIX_SECONDS:
-        seconds -= time.time()
+        seconds -= time.time() if now is None else now
     return max(seconds, 0.0)
 
 

@@ -9,10 +9,11 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
+from ipaddress import ip_address, ip_network
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ...modules.base.calls import FatalCallError
@@ -53,6 +54,8 @@ _LOG = logging.getLogger("folkmoot")
 
 CONNECT_SECONDS = 10.0
 MOST_HEAD = 65536  # bytes of one header of an answer
+# OpenSSL's numbers for certificates that are those of other hosts, or not valid now
+_OTHER_HOST, _OTHER_TIME = (62, 64), (9, 10)
 
 Sink = Callable[[bytes], Awaitable[None]]
 """A function that gets the bytes of a stream as they arrive."""
@@ -239,11 +242,7 @@ class HttpEndpoint:
                 return response.status, response.headers, self._hide(body_text(content))
         # In this order, since the first classes derive from the later ones.
         except aiohttp.ClientConnectorCertificateError as problem:
-            raise FatalCallError(
-                f"the certificate of {self.name} is not trusted "
-                f"({one_line(str(problem.certificate_error))[:120]}): name its authority in "
-                "SSL_CERT_FILE"
-            ) from None
+            raise not_trusted(self.name, problem.certificate_error) from None
         except aiohttp.ClientConnectorSSLError as problem:
             # What OpenSSL says if the server answers in plain HTTP.
             if "WRONG_VERSION_NUMBER" in str(problem):
@@ -257,6 +256,8 @@ class HttpEndpoint:
             ) from None
         except AnswerTooLargeError:
             raise too_large(self.name, self._most_bytes) from None
+        except FatalCallError:  # which is a ValueError, too
+            raise
         except ValueError:  # aiohttp's error for an invalid host or user info in an address
             raise FatalCallError(
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
@@ -294,8 +295,9 @@ class HttpEndpoint:
         if not _began(problem):
             reason = one_line(f"{reason}: {problem}")
         number = getattr(problem, "errno", None) or 0
-        # A host that is not found has a negative number, which strerror does not know.
-        if number > 0:
+        # a host that is not found has a negative number, which strerror does not know; those of
+        # OpenSSL mean something else
+        if number > 0 and "SSL" not in reason:
             reason = os.strerror(number)
         return not_connected(self.name, reason, kind)
 
@@ -336,12 +338,25 @@ def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
     return re.search(r"\\x15\\x03|\x15\x03", problem.message) is not None
 
 
+def _needs_none(parts: SplitResult) -> bool:
+    """Whether NO_PROXY has an address: by its host, its host and port, or its network."""
+    host = parts.hostname or ""
+    if proxy_bypass(host) or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return True
+    networks = [name.strip() for name in getproxies().get("no", "").split(",") if "/" in name]
+    try:
+        address = ip_address(host)
+        return any(address in ip_network(network, strict=False) for network in networks)
+    except ValueError:  # a name, or a network that is none
+        return False
+
+
 def _proxy_to(base_url: str) -> str | None:
     """The proxy that the environment names for an address; None for a direct connection. Raises
     UserError for a proxy that does not speak HTTP.
     """
     parts = urlsplit(base_url)
-    if proxy_bypass(parts.hostname or ""):
+    if _needs_none(parts):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -355,10 +370,32 @@ def _proxy_to(base_url: str) -> str | None:
     return proxy
 
 
+def not_trusted(name: str, problem: Exception) -> FatalCallError:
+    """The failure of a call to a server whose certificate is not accepted."""
+    advice = "name its authority in SSL_CERT_FILE"
+    code = getattr(problem, "verify_code", 0)
+    if code in _OTHER_HOST:
+        advice = "give --api-base with the name that is in it"
+    elif code in _OTHER_TIME:
+        advice = "it needs a new one, unless the clock of this machine is wrong"
+    reason = one_line(str(problem))[:160]
+    return FatalCallError(f"the certificate of {name} is not trusted ({reason}): {advice}")
+
+
 @cache
 def _trusting(authorities: str) -> ssl.SSLContext:
-    """The TLS context for a file of certificate authorities; cached, as reading it takes 60 ms."""
-    return ssl.create_default_context(cafile=authorities)
+    """The TLS context for a file or folder of certificate authorities; cached, as reading a file
+    takes 60 ms. Raises FatalCallError.
+    """
+    try:
+        if os.path.isdir(authorities):  # as requests takes it
+            return ssl.create_default_context(capath=authorities)
+        return ssl.create_default_context(cafile=authorities)
+    except OSError as problem:
+        raise FatalCallError(
+            f"{authorities} holds no certificates that can be read "
+            f"({one_line(str(problem))[:100]}): correct SSL_CERT_FILE or REQUESTS_CA_BUNDLE"
+        ) from None
 
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:

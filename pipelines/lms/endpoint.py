@@ -56,12 +56,6 @@ KEEPABLE = frozenset(
 )
 """The finish reasons of replies that were neither cut off nor refused."""
 
-_CUT_OFF = frozenset(
-    {
-        *("max_tokens", "max_output_tokens", "model_length", "token_limit", "length"),
-        *("model_context_window_exceeded", "context_length_exceeded", "error_limit", "max_length"),
-    }
-)
 _FAILED = frozenset(
     {
         *("error", "abort", "aborted", "cancelled", "insufficient_system_resource"),
@@ -70,6 +64,17 @@ _FAILED = frozenset(
     }
 )
 """The finish reasons of attempts that failed midway."""
+_LIKE = (
+    (
+        re.compile(r"filter|safety|sensitiv|moderat|guardrail|prohibit|recitation|policy|list$"),
+        "content_filter",
+    ),
+    (re.compile(r"(?<!rate_)limit|^max|length|exceeded|truncated|repetition"), "length"),
+    (re.compile(r"error|fail|abort|cancel|malformed|rate_limit|overload"), "error"),
+    (re.compile(r"^(?:tool|function)_"), TOOL_CALLS),
+    (re.compile(r"^(?:end|eo[st]|done|normal|complete|finish|stop|<\|)"), "stop"),
+)
+"""What other finish reasons mean, by the words in them: `time_limit`, `<|eot_id|>`."""
 
 
 class Charges(TypedDict):
@@ -89,7 +94,8 @@ class Charges(TypedDict):
 
 UNFINISHED = "unfinished"
 """The finish reason of a stream that stated none. It may have broken, so no cache keeps it."""
-_PIECES = ("reasoning_content", "reasoning", "thinking", "refusal")
+_THOUGHT = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thoughts")
+_PIECES = (*_THOUGHT, "refusal")
 """The fields of text that a stream sends in pieces, besides the content."""
 
 _SOMETIMES = frozenset({"body", "probability", "thoughts", "model", *Charges.__annotations__})
@@ -431,7 +437,10 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
     """The finish reason of a choice, in the common spelling."""
-    reason = in_one_spelling(str(choice.get("finish_reason") or "stop"))
+    given = choice.get("finish_reason") or choice.get("native_finish_reason")
+    if isinstance(given, dict):  # SGLang's own
+        given = given.get("type")
+    reason = in_one_spelling(str(given or "stop"))
     calls = choice.get("message", {}).get("tool_calls")
     if reason == "stop" and calls:  # by "stop", it would count as a reply without text
         return TOOL_CALLS
@@ -439,6 +448,7 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
 
 
 _ENUM = re.compile(r"^finish_?reason[._]")
+_KNOWN = KEEPABLE | _FAILED | REFUSED
 
 
 @lru_cache(maxsize=256)
@@ -447,7 +457,9 @@ def in_one_spelling(reason: str) -> str:
     reason = one_line(reason)[:80].casefold().replace("-", "_")
     # Google's filters add details after a colon; some servers write the name of an enum.
     reason = _ENUM.sub("", reason).partition(":")[0]
-    return "length" if reason in _CUT_OFF else reason
+    if reason in _KNOWN:
+        return reason
+    return next((meant for words, meant in _LIKE if words.search(reason)), reason)
 
 
 def _refusal_in(message: Mapping[str, Any]) -> str:
@@ -458,19 +470,23 @@ def _refusal_in(message: Mapping[str, Any]) -> str:
     return text_in(message.get("refusal"))
 
 
-_THOUGHTS = frozenset({"reasoning_content", "reasoning", "thinking", "reasoning_details"})
+_SAID_APART = (
+    *(("reasoning_details", "text"), ("reasoning_details", "summary")),
+    ("content", "thinking"),
+)
+_THOUGHTS = frozenset({*_THOUGHT, "reasoning_details"})
 
 
 def thoughts_of(message: Mapping[str, object]) -> str:
     """The LM's thoughts, where a provider gives them apart from the reply."""
     if _THOUGHTS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
-    for name in ("reasoning_content", "reasoning", "thinking"):
+    for name in _THOUGHT:
         thoughts = message.get(name)
         if thoughts and isinstance(thoughts, str):
             return thoughts
     said = ""
-    for name, field in (("reasoning_details", "text"), ("content", "thinking")):
+    for name, field in _SAID_APART:
         parts = message.get(name)
         if isinstance(parts, list):
             said += "".join(text_in(part.get(field)) for part in parts if isinstance(part, dict))
@@ -631,6 +647,10 @@ def _unreadable(
     )
 
 
+_TEXTS = ("text", "output_text", "input_text")
+"""The types of the parts that make a text."""
+
+
 def text_in(content: object) -> str:
     """The text of a message, which may consist of parts, as valid Unicode. Raises TypeError for
     anything else.
@@ -639,7 +659,7 @@ def text_in(content: object) -> str:
         content = "".join(
             part if isinstance(part, str) else str(part.get("text") or "")
             for part in content
-            if isinstance(part, str) or (part.get("type") or "text") in ("text", "output_text")
+            if isinstance(part, str) or (part.get("type") or "text").casefold() in _TEXTS
         )
     if content is None:
         return ""

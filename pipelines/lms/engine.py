@@ -108,6 +108,14 @@ _VERSION = re.compile(
     r"(?:[-@:](?:latest|preview|\d{4}-\d\d-\d\d|\d{4,8}|\d{2}-\d{2}|v\d+))+$|\.gguf$"
 )
 """Endings in which the names of one model may differ."""
+_BETWEEN = re.compile(r"[\s:@#_-]+")
+_EDITIONS = frozenset(
+    {
+        *("mini", "nano", "micro", "lite", "small", "medium", "large", "flash", "turbo", "pro"),
+        *("air", "max", "plus", "fast"),
+    }
+)
+"""What in a name makes it that of another model, such as `gpt-4o-mini`."""
 
 _FLIGHTS = SingleFlight(own=BudgetSpent)
 """The calls in flight in this process, by key: all LMs and runs that make the same request share
@@ -827,7 +835,7 @@ class Engine:
 
     def _note_model(self, reply: Reply) -> None:
         """Warn once that another model answers than the one that was asked."""
-        if reply.model is None or _same_model(self.model, reply.model):
+        if reply.model is None or same_model(self.model, reply.model):
             return
         self._say_once(f"{self.model} is answered by {reply.model!r}")
 
@@ -835,7 +843,7 @@ class Engine:
         """Warn once about a reply of thoughts alone: the server may take the answer for one of
         them.
         """
-        if not reply.text and reply.thoughts and reply.finish_reason == "stop":
+        if not reply.text.strip() and reply.thoughts and reply.finish_reason == "stop":
             self._say_once(
                 f"{self.model} puts its whole reply into its thoughts: switch the reasoning parser "
                 "of its server off, or its thinking (--lm-set extra_body=…)"
@@ -1059,10 +1067,14 @@ async def _wait_for_end(
 
 
 @lru_cache(maxsize=256)
-def _same_model(asked: str, answered: str) -> bool:
+def same_model(asked: str, answered: str) -> bool:
     """Whether two names mean the same model, apart from dates, versions and paths."""
-    names = [_VERSION.sub("", name.rpartition("/")[2].casefold()) for name in (asked, answered)]
-    return names[0] in names[1] or names[1] in names[0]
+    fewer, more = sorted(map(_parts_of, (asked, answered)), key=len)
+    return fewer <= more and _EDITIONS.isdisjoint(more - fewer)
+
+
+def _parts_of(name: str) -> set[str]:
+    return set(_BETWEEN.split(_VERSION.sub("", name.rpartition("/")[2].casefold())))
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:

@@ -112,6 +112,9 @@ class AskedEndpoint:
     status: int = 200
 
 
+_NO_ERROR = frozenset({*("", "none", "null", "0", "200", "false", "ok", "success"), "{}", "[]"})
+
+
 def error_instead(body: Mapping[str, object]) -> object:
     """The error in a response with status 200, as a field or in place of the reply; None without
     one.
@@ -123,9 +126,11 @@ def error_instead(body: Mapping[str, object]) -> object:
         # If the error is only a text, the fields next to it belong to it.
         return body if isinstance(error, str) else error
     error = body.get("error")
-    # Some servers add an error with empty fields to every reply.
-    if isinstance(error, dict) and reply and not any(error.values()):
-        return None
+    # Some servers say beside every reply that there was no error.
+    if error and reply:
+        said = error.values() if isinstance(error, dict) else [error]
+        if _NO_ERROR.issuperset(str(word).casefold() for word in said):
+            return None
     return error
 
 
@@ -158,7 +163,9 @@ class Habits:
         if self.folds:
             fitted["messages"] = _folded(fitted["messages"])
         if self.streams and "stream" in fitted:
-            fitted |= {"stream": True, "stream_options": {"include_usage": True}}
+            fitted["stream"] = True
+            if "stream_options" not in self.left_out:
+                fitted["stream_options"] = {"include_usage": True}
         if self.schema is False and asks_our_schema(fitted):
             del fitted["response_format"]
         return fitted

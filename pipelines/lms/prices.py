@@ -24,7 +24,7 @@ _NAMES = (
 """The table's names for the first fields of `Prices`, in the same order."""
 _LASTING = tuple(f"cache_creation_input_token_cost_above_{hours}hr" for hours in (1, 12))
 """The table's names for the price of tokens that stay in the provider's cache for hours."""
-TIERS = ("flex", "priority", "batch", "ultrafast")
+TIERS = ("flex", "priority", "batch", "ultrafast", "balanced", "decisions")
 """Service tiers for which the table may have prices of their own."""
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"

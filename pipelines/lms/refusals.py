@@ -20,7 +20,7 @@ from ...modules.base.calls import (
     FatalCallError,
     UnsupportedModelError,
 )
-from ...modules.base.connections import seconds_to_wait, until
+from ...modules.base.connections import LENGTH, seconds_in, seconds_to_wait, until
 from ...modules.base.fence import one_line
 from ...modules.reading.mentions import pattern
 from .failures import (
@@ -47,8 +47,16 @@ _NO_MONEY = pattern(
     r"used all available credits|spending (?:limit|cap)|api usage limits|key limit exceeded|"
     r"budget limit exceeded|out of (?:call volume quota|extra usage)|codingplan subscription|"
     r"subscription plan does not (?:yet )?include access|余额不足|额度不足|额度已用尽|欠费|"
-    r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget"
+    r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget|"
+    r"(?:out of|no|more|included) credits|credits have been (?:exhausted|used up)|payment method|"
+    r"billing_disabled|free allocation|subscription quota|trial (?:has )?(?:expired|ended)|"
+    r"额度已用完"
 )
+_LIMIT_REACHED = pattern(
+    r"(?:usage|spend|cost|daily|weekly|monthly)\b.{0,20}\blimit\b.{0,20}\b(?:reached|exceeded)|"
+    r"reached your quota|quota (?:is |has been )?(?:reached|exceeded|exhausted|used up)"
+)
+"""What is said of a limit with a status that is not that of a moment."""
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
     r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
@@ -57,7 +65,8 @@ _NO_ACCESS = pattern(
     r"unsupported_country|not available in your|location is not supported|request signature|"
     r"security token|token (?:has|is) expired|organization has been (?:restricted|disabled)|"
     r"has not been used in project|account\b.{0,40}?\b(?:suspended|deactivated|restricted)|"
-    r"account has been flagged"
+    r"account has been flagged|(?:malformed|missing|no)[ _]api[ _-]?key|must be verified|令牌|"
+    r"api[ _-]?key[ _](?:is )?(?:required|missing)|invalid authentication"
 )
 """Said if a key is wrong or has expired, or its account or region is not served."""
 _NO_LOGIN = pattern(r"unauthori[sz]ed|not authenticated|authentication|invalid token")
@@ -72,7 +81,11 @@ _NO_MODEL = pattern(
     r"with on-demand throughput|access to the model|model_not_available|model_not_supported|"
     # not `temperature of this model is not supported`, nor `… for function calling`
     r"(?:^|\"|the |requested )model(?: \S+)? is not (?:supported|available)\b(?! (?:for|with) )|"
-    r"模型不存在|"
+    r"模型不存在|not a chat model|only supported in v1/responses|accessible via the /|"
+    r"supported api model names|"
+    r"model(?: \S+)? (?:has been |is |was )?(?:deprecated|retired|disabled)\b|model_?not_?open|"
+    r"marked by provider as legacy|allowed to access model|llm provider not provided|"
+    r"model access is denied|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
@@ -89,12 +102,16 @@ _TOO_LONG = pattern(
     r"range of input length|input (?:length|token count|tokens)\b.{0,80}exceed|reduce the length|"
     r"(?:input|total tokens) exceeds|maximum number of tokens exceeded|"
     r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds|"
-    r"prompt length\b.{0,40}exceeds|too large to process|内容过长|超长|超过最大长度|上下文长度",
+    r"prompt length\b.{0,40}exceeds|too large to process|内容过长|超长|超过最大长度|上下文长度|"
+    r"prompt (?:tokens|size)\b.{0,20}(?:too long|exceed)|tokens in the prompt exceed|"
+    r"maximum input length|context_exceeded|(?:payload|body) too large",
     re.DOTALL,
 )
 _PASSING = pattern(
     r"model has (?:crashed|unloaded)|model (?:crashed|unloaded)|channel error|degraded function|"
-    r"throttlingexception|(?:model|server|service) is (?:\w+ )?overloaded|concurrency limit"
+    r"throttlingexception|(?:model|server|service) is (?:\w+ )?(?:overloaded|busy)|"
+    r"concurrency limit|try again later|too many connections|not ready for inference|访问量过大|"
+    r"(?:qps|rpm)\b.{0,20}limit|rate limit exceeded|upstream (?:connect|request timeout)"
 )
 """Said with status 400 of an LM that has crashed (LM Studio, NVIDIA) or is overloaded (others):
 another attempt may succeed.
@@ -109,16 +126,12 @@ _NO_ROOM = pattern(
 )
 """Said of a model for which the server's machine has too little memory."""
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
-_STATED_WAIT = pattern(
-    r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
-    r"(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?(?![a-z])(?:\s|,|and)*)?"
-    # not the "m" of "ms"
-    r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
-    r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
-)
+_STATED_WAIT = pattern(rf"(?:try again|retry|wait|resets?\b)\D{{0,30}}?(?=\d){LENGTH}")
 _RETRY_DELAY = pattern(
-    # Google's, and a router's that repeats its provider's header.
-    r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|x-ratelimit-reset"\s*:\s*"?)(\d+(?:\.\d+)?)'
+    # Google's own, that of a router which repeats its provider's header, and others' fields.
+    r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|'
+    r"(?:x-ratelimit-reset|retry_?after(?:_seconds)?|resets?_(?:at|in_seconds))\"\s*:\s*\"?)"
+    r"(\d+(?:\.\d+)?)"
 )
 _OF_WORDS: Mapping[str, int] = {
     "rate_limit": 429,
@@ -142,8 +155,15 @@ _OF_WORDS: Mapping[str, int] = {
     "not_found": 404,
 }
 """Part of an error's code → the status it means, for errors in responses with status 200."""
-_NO_ENDPOINT = re.compile(r'\{"error":\s*(?:\{"message":\s*)?"unexpected endpoint')
-"""Said by LM Studio, with status 200, of a path that it does not have."""
+_NO_ENDPOINT = re.compile(
+    r'\{"error":\s*(?:\{"message":\s*)?"(?:unexpected endpoint|not implemented\b)|'
+    r"(?:model|deployment)\b.{0,60}\bnot support\b.{0,20}\bresponses api|"
+    r"responses api is (?:not|enabled only)|not accessible via the /(?:responses|messages)|"
+    r"is not supported for format"
+)
+"""The words for a path that a server does not have, which LM Studio says with status 200, routers
+with 500 and Azure with 400.
+"""
 _OF_TEXTS = (
     *((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429)),
     *((_NO_ENDPOINT, 404), (_NO_LOGIN, 401)),
@@ -168,7 +188,9 @@ def failure_of(
     reason = error_in(text)
     words = f"{text} {reason}".casefold()  # both, since JSON may write letters as escapes
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    broke = status in (400, 401, 403, 412) and _NO_MONEY.search(words)
+    broke = status in (400, 401, 403, 412) and (
+        _NO_MONEY.search(words) or _LIMIT_REACHED.search(words)
+    )
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return _no_quota(name, status, reason)
     # Amazon and some routers report what is only for a moment with status 400.
@@ -317,7 +339,7 @@ def _out_of_money(words: str) -> bool:
     if _NO_MONEY.search(words) or "limit: 0" in words or "perday" in words:
         return True
     # Said of passing limits, too, but then with a limit above 0 or a time to wait.
-    return "plan and billing" in words and not (
+    return ("plan and billing" in words or "your current quota" in words) and not (
         _LIMIT_ABOVE_0.search(words) or _stated_wait(words) is not None
     )
 
@@ -333,8 +355,8 @@ def _of_the_moment(
     if wait is None and status == 429 and _FAR_LIMIT.search(words):
         return _no_quota(name, status, reason)
     if wait is not None and wait > MOST_PAUSE:
-        until = datetime.now().astimezone() + timedelta(seconds=wait)
-        return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
+        end = datetime.now().astimezone() + timedelta(seconds=wait)
+        return EndpointDown(f"{said} and asks to wait until {end:%Y-%m-%d %H:%M}: continue then")
     kind: Trouble = "failed"
     if status == 503 and _LOADING.search(words):
         kind = "loading"
@@ -350,12 +372,8 @@ def _stated_wait(words: str) -> float | None:
     if (delay := _RETRY_DELAY.search(words)) is not None:
         return until(float(delay[1]))
     for stated in _STATED_WAIT.finditer(words):
-        hours, minutes, seconds, unit = stated.groups()
-        if hours or minutes or seconds:
-            last = float(seconds or 0)
-            if (unit or "").startswith("m"):
-                last /= 1000
-            return 3600 * float(hours or 0) + 60 * float(minutes or 0) + last
+        if any(stated.groups()):
+            return seconds_in(stated)
     return None
 
 
@@ -413,26 +431,40 @@ def _words_of(part: object) -> str:
 _OPTIONAL = (
     *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
     *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
-    *("verbosity", "service_tier", "logit_bias", "thinking"),
+    *("verbosity", "service_tier", "logit_bias", "thinking", "stream_options"),
 )
 """Settings that may be left out of a request."""
 _CALLED = {
-    "reasoning_effort": "|thinking|think value",
+    "temperature": r"|sampling param\w*|temp",
+    "stop": "|stop_?sequences",
+    "max_tokens": "|max_(?:new|output)_tokens",
+    "logprobs": "|log probabilities",
+    "reasoning_effort": "|thinking|think value|effort",
+    "thinking": "|budget_tokens",
     "frequency_penalty": "|penalty",
     "presence_penalty": "|penalty",
 }
-"""What Ollama and Google call these settings when they refuse them."""
+"""What Ollama, Google, Amazon and others call these settings when they refuse them."""
 
-_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_NO_SYSTEM = pattern(
+    r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)|"
+    r"(?:start with|must be from) (?:a )?user",
+    re.DOTALL,
+)
 _STREAMS_ALONE = pattern(
-    r"only\b.{0,20}\bstream|\bstream\b.{0,20}\b(?:to|be) true|non-stream|stream=false|"
-    r"enable the stream"
+    r"only\b.{0,20}\bstream|\bstream\b.{0,20}\b(?:to|be) true|non-?stream|stream=|"
+    r"(?:enable the|requires?|must use) stream|stream\w* is (?:required|strongly)|流式"
 )
 """Said of a request that does not ask for a stream if the server answers by nothing else."""
 _FLAGGED = pattern(
     r"content[ _](?:filter|management policy|policy)|usage polic(?:y|ies)|flagged|moderation|"
-    r"content exists risk|inappropriate content|敏感内容|usage guidelines|new_sensitive|"
-    r"sensitive (?:information|content)|blocked due to security"
+    r"content exists risk|inappropriate|敏感|usage guidelines|new_sensitive|hooks_failed|"
+    r"sensitive ?(?:information|content)|blocked due to security|guardrail|high[ -]risk|jailbreak|"
+    r"safety (?:system|reasons)|due to safety|prohibited[_ ](?:content|words)|prompt injection|"
+    r"(?:unsafe|harmful|toxic) content|responsibleai|model armor|security_audit|risk control|"
+    r"(?:violat\w*|terms) .{0,30}(?:polic|of service)|polic\w+ violation|due to policy|"
+    r"(?:prompt|content|input|output)\b.{0,40}\bblocked|prompt_blocked|content filtering|"
+    r"违规内容|内容违规|不合规|安全策略|安全风险"
 )
 """Said of a request whose content is refused, so that no other setting helps."""
 _NUMBERED = re.compile(r"\S*\d\S*")
@@ -446,7 +478,8 @@ def changes_of(
     500 is taken for a refusal if a second attempt has it, too.
     """
     status = getattr(problem, "status", 0)
-    words = (getattr(problem, "text", "") or str(problem)).casefold()
+    text = getattr(problem, "text", "") or str(problem)
+    words = f"{text} {error_in(text)}".casefold()
     refused = status in (400, 422, 501) or _UNSERVED in words
     refused |= status == 500 and attempt > 1
     if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(words):
@@ -457,9 +490,7 @@ def changes_of(
     if payload.get("stream") is False and _STREAMS_ALONE.search(words):
         yield Change("answers by streams alone: it is asked for them", "streams")
     for name in _OPTIONAL:
-        # Some servers name a field in their own spelling, such as presencePenalty.
-        named = rf"\b(?:{name}|{name.replace('_', '')}{_CALLED.get(name, '')})\b"
-        if name in payload and re.search(named, words):
+        if name in payload and re.search(_named(name, payload[name]), words):
             # OpenAI's refusal of max_tokens names max_completion_tokens: it wants the other name.
             if name == "max_tokens" and "max_completion_tokens" in words:
                 yield Change("wants max_completion_tokens in place of max_tokens", "renames")
@@ -469,6 +500,16 @@ def changes_of(
     doubtful = habits.schema is not True or missed_schema(problem)
     if doubtful and asks_our_schema(payload):
         yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
+
+
+def _named(name: str, value: object) -> str:
+    """An expression for a setting in a refusal: its name, as its own server may call it, such as
+    presencePenalty or `random_seed`, or its value in quotes.
+    """
+    said = name.replace("_", "[ ._]?") + _CALLED.get(name, "")
+    if isinstance(value, str):
+        said += f"|(?<=['\"]){re.escape(value.casefold())}(?=['\"])"
+    return f"(?<![a-z])(?:{said})(?![a-z])"
 
 
 def says_other(problem: Exception, before: Exception) -> bool:

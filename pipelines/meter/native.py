@@ -33,12 +33,6 @@ Whole = Mapping[str, Any]
 CHAT = "chat/completions"
 MOST_RETURNED = 1000
 """The characters of a tool's result that a transcript keeps."""
-_ENDS = {
-    "completed": "stop",
-    "end_turn": "stop",
-    "tool_use": TOOL_CALLS,
-}
-"""Why a reply ended: other paths' words, and those of chat completions."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class NativePath:
             return Reply(text, reason, prompt, 0, 0, 0, 0, body=body)
         return Reply(
             text,
-            _ENDS.get(reason, reason),
+            "stop" if reason == "end_turn" else reason,
             **counts,
             body=body,
             **charges_in(whole),

@@ -57,6 +57,8 @@ from .native import CHAT, PATHS, NativePath, is_error, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
 
 _LOG = logging.getLogger("folkmoot")
+_UNHEARD = logging.Logger("meter", logging.CRITICAL)
+"""For aiohttp, which writes a traceback for each request that is not HTTP as it knows it."""
 
 LOOPBACK = "127.0.0.1"
 MOST_BYTES = 64 * 2**20
@@ -512,7 +514,7 @@ class _Server:
             if self._runner is None:
                 app = web.Application(client_max_size=MOST_BYTES)
                 app.router.add_route("*", "/q/{token}/{path:.*}", self._answer)
-                runner = web.AppRunner(app, access_log=None)
+                runner = web.AppRunner(app, access_log=None, logger=_UNHEARD)
                 await runner.setup()
                 folder = self._held.enter_context(TemporaryDirectory(prefix="folkmoot-"))
                 self.socket = Path(folder) / "meter"

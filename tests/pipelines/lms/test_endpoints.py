@@ -147,7 +147,6 @@ def repeating(body: dict[str, Any], before: int) -> Said:
 
 BLOCKED = {**completion("x"), "choices": []}
 RESET = {"headers": {"X-RateLimit-Reset": str(int(1000 * (time.time() + 9000)))}}
-EMPTY_ERROR = {**completion("A"), "error": {"message": "", "code": None}}
 PAGE = b"<!doctype html><html><title>Log in</title></html>"
 TOO_LONG = (
     "The input (9 tokens) is longer than the model's context length (4 tokens).",
@@ -196,10 +195,18 @@ BEHAVIOURS = [
         for text in (
             "<|channel>thought\nB?<channel|>A",
             "B?<channel|>A",
+            "<|channel>\nB?</channel|>A",
+            "B?assistantfinalA",
+            "<longcat_think>B?</longcat_think>A",
+            '<think duration="3">B?</think>A',
+            "<|think|>B?<|/think|>A",
+            "<|inner_prefix|>B?<|inner_suffix|>A",
+            "<unused94>thought\nB?<unused95>A",
             "<|START_THINKING|>B?<|END_THINKING|><|START_RESPONSE|>A<|END_RESPONSE|>",
             "<|begin_of_thought|>B?<|end_of_thought|>\n<|begin_of_solution|>A<|end_of_solution|>",
         )
     ),
+    Behaviour("a box", always(says("It is <|begin_of_box|>A<|end_of_box|>."))),
     Behaviour("a final channel with its format", always(says(FINAL))),
     Behaviour("thoughts without an end", always(UNENDED), NONE, row={"truncated": True}),
     Behaviour(
@@ -209,6 +216,7 @@ BEHAVIOURS = [
     ),
     Behaviour("an output_text", always(says([{"type": "output_text", "text": "A"}]))),
     Behaviour("a part without a type", always(says([{"text": "A"}]))),
+    Behaviour("a part in capitals", always(says([{"type": "TEXT", "text": "A"}]))),
     Behaviour("a part whose type is null", always(says([{"type": None, "text": "A"}]))),
     Behaviour("thoughts in a part", always(says(PARTS)), row={"reasoning": "B?"}),
     Behaviour("a stream", always(stream(*STREAMED)), calls=3, paid=3, row={"reasoning": "B?"}),
@@ -229,14 +237,29 @@ BEHAVIOURS = [
             "This model only support stream mode, please enable the stream parameter.",
             "parameter.enable_thinking must be set to false for non-streaming calls",
             "enable thinking can not be support when `stream=False`.",
+            "Streaming is required for this model",
+            "当前模型仅支持流式输出",
         )
     ),
     Behaviour(
-        "thoughts alone",
-        always(says(None, message={"reasoning": "It is A."})),
-        NONE,
-        row={"reasoning": "It is A."},
-        note="puts its whole reply into its thoughts",
+        "streams alone, without their usage",
+        lambda body, before: (
+            error(400, "unknown field stream_options")
+            if "stream_options" in body
+            else streaming("This model only supports streams")(body, before)
+        ),
+        calls=7,
+        note="by streams alone",
+    ),
+    *(
+        Behaviour(
+            f"thoughts alone: {text}",
+            always(says(text, message={"reasoning": "It is A."})),
+            NONE,
+            row={"reasoning": "It is A."},
+            note="puts its whole reply into its thoughts",
+        )
+        for text in (None, "\n\n")
     ),
     Behaviour("a status of 201", always(http(completion("A"), 201)), paid=3),
     *(
@@ -269,13 +292,22 @@ BEHAVIOURS = [
     Behaviour("an object as content", once(says({"a": 1})), calls=4, paid=4),
     *(
         Behaviour(f"a mark at the end: {mark}", always(says(f"A{mark}")))
-        for mark in ("</s>", "<|im_end|>\n", "<|eot_id|><|endoftext|>", "<end_of_turn>")
+        for mark in (
+            "</s>",
+            "<|im_end|>\n",
+            "<|eot_id|><|endoftext|>",
+            "<end_of_turn>",
+            "<unused6226>",
+        )
     ),
     *(
         Behaviour(
             f"failed on the way: {reason}", once(says("B", finish_reason=reason)), calls=4, paid=4
         )
-        for reason in ("error", "server_error", "function_call_filter: MALFORMED_FUNCTION_CALL")
+        for reason in (
+            *("error", "server_error", "function_call_filter: MALFORMED_FUNCTION_CALL"),
+            "malformed_model_output",
+        )
     ),
     Behaviour(
         "failed on the way without a count",
@@ -286,12 +318,17 @@ BEHAVIOURS = [
     Behaviour(
         "an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4, paid=4
     ),
-    Behaviour("an error without a word", always(http(EMPTY_ERROR)), calls=3, paid=3),
+    *(
+        Behaviour(f"no error: {said}", always(http({**completion("A"), "error": said})), paid=3)
+        for said in ({"message": "", "code": None}, {"message": "Success", "code": 0}, "none")
+    ),
     *(
         Behaviour(f"thoughts in {name}", always(says("A", message=said)), row={"reasoning": "B?"})
         for name, said in (
             ("details", {"reasoning_details": [{"type": "reasoning.text", "text": "B?"}]}),
             ("thinking", {"thinking": "B?"}),
+            ("a summary", {"reasoning_details": [{"type": "summary", "summary": "B?"}]}),
+            ("a text of reasoning", {"reasoning_text": "B?"}),
         )
     ),
     *(
@@ -309,6 +346,7 @@ BEHAVIOURS = [
             ("a part", "refusal", says([{"type": "refusal", "refusal": "No."}])),
             ("with its reason", "content_filter", says("A", finish_reason=PROHIBITED)),
             ("an enum", "safety", says("A", finish_reason="FINISH_REASON_SAFETY")),
+            ("a list", "content_filter", says("A", finish_reason="blacklist")),
         )
     ),
     Behaviour(
@@ -324,7 +362,18 @@ BEHAVIOURS = [
             always(says("A", finish_reason=reason)),
             row={"truncated": True, "finish_reason": "length"},
         )
-        for reason in ("MAX_TOKENS", "model_context_window_exceeded", "max_length")
+        for reason in (
+            *("MAX_TOKENS", "model_context_window_exceeded", "max_length", "time_limit"),
+            {"type": "length", "length": 200},
+        )
+    ),
+    *(
+        Behaviour(
+            f"ended: {reason}",
+            always(says("A", finish_reason=reason)),
+            row={"truncated": False, "finish_reason": "stop"},
+        )
+        for reason in ("normal", "<|eot_id|>", "end")
     ),
     Behaviour("no choices", once(http(BLOCKED)), MIDDLE, error="blocked", calls=3, paid=3),
     Behaviour("log-probabilities that are none", always(says("A", logprobs=LOGPROBS))),
@@ -354,6 +403,7 @@ BEHAVIOURS = [
         for status, words, calls in (
             (400, "System role not supported", 4),
             (400, "Only user and assistant roles are supported!", 4),
+            (400, "A conversation must start with a user message.", 4),
             (422, "messages[0].role: Input should be 'user' or 'assistant'", 4),
             (500, "Jinja: conversation roles must alternate user/assistant", 5),
         )
@@ -595,7 +645,12 @@ BEHAVIOURS = [
             ("Please try again in 5 minutes.", {}),
             ("Retry after 1 hour", {}),
             ("Try again in 2 hours and 3 minutes.", {}),
+            ("You have no capacity left. Your quota will reset after 27h41m36s.", {}),
+            ("Your quota will reset in 3 days.", {}),
+            ('{"resets_in_seconds": 7200}', {}),
             ("slow", {"Retry_After": "300s"}),
+            ("slow", {"Retry_After": "2h30m"}),
+            ("slow", {"RateLimit_Reset": "9000"}),
             ("slow", {"retry_after_ms": "300000"}),
             ("slow", {"Retry_After": str(int(time.time()) + 9000)}),
             ("slow", {"X_RateLimit_Reset": str(int(time.time()) + 9000)}),
@@ -671,6 +726,8 @@ OWN_CLIENT = {
     *("failed on the way without a count", "thoughts in details", "thoughts in thinking"),
     "failed on the way: function_call_filter: MALFORMED_FUNCTION_CALL",
     *("cut off: max_length", "a filter: a part", "a filter: with its reason", "a filter: an enum"),
+    *("a part in capitals", "failed on the way: malformed_model_output", "a filter: a list"),
+    *("thoughts in a summary", "thoughts in a text of reasoning", "cut off: time_limit"),
     *(one.name for one in BEHAVIOURS if one.name.startswith("streams alone")),
 }
 """Behaviours to which LiteLLM answers in its own way before folkmoot sees them."""
@@ -749,6 +806,15 @@ MEANINGS = [
             (429, "Please retry in 34.07s. (GenerateRequestsPerDayPerProjectPerModel-FreeTier)"),
             (429, "已达到每周/每月使用上限"),
             (429, "Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-07-02 17:39:49"),
+            (403, "Your account has run out of credits. Please top up."),
+            (400, "This request requires more credits, or fewer max_tokens."),
+            (403, "You've hit your monthly included credits for Inference Providers."),
+            (400, "Your organization's monthly usage limit has been reached"),
+            (403, "You have reached your quota for this billing period"),
+            (429, "you have used up your daily free allocation of 10,000 neurons"),
+            (403, "BILLING_DISABLED: This API method requires billing to be enabled"),
+            (400, "Open api daily request limit reached"),
+            (429, "You exceeded your current quota"),
         )
     ),
     *(
@@ -763,6 +829,10 @@ MEANINGS = [
             (400, "No auth credentials found"),
             (400, "This organization has been disabled."),
             (403, "Your account has been flagged for unusual activity."),
+            (403, "Your account was suspended for violations of our policies"),
+            (400, "No API key found in request"),
+            (400, "Your organization must be verified to use the model `o3`"),
+            (400, "令牌已过期或验证不正确"),
         )
     ),
     *(
@@ -776,6 +846,12 @@ MEANINGS = [
             (400, "Requested model x is not available"),
             (400, "Model not loaded"),
             (400, "model_is_deactivated"),
+            (400, "This is not a chat model and thus not supported in v1/chat/completions"),
+            (400, "This model is only supported in v1/responses."),
+            (400, "The supported API model names are deepseek-chat, but you passed x."),
+            (400, "The model x has been deprecated"),
+            (403, "Model access is denied due to IAM user or service role"),
+            (403, "key not allowed to access model. This key can only access models=['y']"),
             (503, "No available channel for model x under group default (distributor)"),
         )
     ),
@@ -794,6 +870,9 @@ MEANINGS = [
             (400, "The sum of prompt length (9) and max_tokens exceeds 4"),
             (400, "slot context: 4 tokens, prompt 9 tokens"),
             (400, "Prompt 超长"),
+            (400, "Prompt tokens too long"),
+            (400, "Tokens in the prompt exceed the limit 9 > 4"),
+            (400, "request body too large"),
         )
     ),
     *(
@@ -802,6 +881,10 @@ MEANINGS = [
             (400, "ThrottlingException: Too many tokens, please wait before trying again."),
             (400, "The model is currently overloaded. Please try again later."),
             (400, "concurrency limit has been reached"),
+            (400, "Model is not ready for inference. Wait and try your request again."),
+            (400, "Server is busy, please try again later"),
+            (400, "模型当前访问量过大，请您稍后再试"),
+            (400, "Open api qps request limit reached"),
             (429, "Please retry in 14.07s. (GenerateRequestsPerMinutePerProjectPerModel-FreeTier)"),
         )
     ),
@@ -810,12 +893,22 @@ MEANINGS = [
         for status, words in (
             (400, "The request failed because the input text may contain sensitive information."),
             (403, "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO."),
+            (403, "The request was rejected because it was considered high risk"),
+            (403, "Your request was rejected by our safety system."),
+            (403, "hooks_failed: a guardrail of the gateway did not pass"),
+            (403, "The content you provided or machine outputted is blocked."),
+            (403, "It violates our Acceptable Use Policy"),
+            (403, "Prompt injection detected"),
+            (403, "您的输入包含违规内容"),
             (400, "Parameter 'seed' is not supported with this model."),
             (400, "logprobs is not supported for this model"),
             (400, "Range of max_tokens should be [1, 8192]"),
             (400, "The requested model is not available with logprobs"),
             (400, "Unsupported model feature: seed"),
             (400, "Your subscription plan does not include logprobs"),
+            (400, "`temperature` is deprecated for this model."),
+            (400, "Requested max_tokens exceeds the model output limit"),
+            (400, "The `reasoning_content` in the thinking mode must be passed back to the API."),
         )
     ),
     *(
@@ -847,6 +940,11 @@ def test_what_the_words_of_a_failure_mean(kind, status, words, answered):
         ("presence_penalty", "Penalty is not enabled for models/gemini-2.5-pro"),
         ("presence_penalty", "Argument not supported on this model: presencePenalty"),
         ("stop", "Stop sequences are not supported with this model"),
+        ("stop", "Remove stopSequences and try again"),
+        ("seed", "random_seed: Extra inputs are not permitted"),
+        ("temperature", "Sampling parameters are not supported by this model"),
+        ("service_tier", "Invalid service tier"),
+        ("verbosity", "'x' is not supported. Supported values are: 'medium'."),
     ],
 )
 def test_a_setting_is_refused_by_another_name(name, words):

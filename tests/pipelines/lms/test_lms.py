@@ -21,8 +21,9 @@ from wire_server import quick as quick
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.pipelines.lms.client import HttpEndpoint
+from folkmoot.pipelines.lms.client import HttpEndpoint, not_trusted
 from folkmoot.pipelines.lms.endpoint import Reply
+from folkmoot.pipelines.lms.engine import same_model
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of, lm_identity
 from folkmoot.pipelines.lms.store import CallStore, write_lms
@@ -394,3 +395,38 @@ def test_certificates_are_read_once_and_for_tls(scheme, reads, scripted, monkeyp
         with suppress(CallError):  # which the server answers in plain HTTP
             asyncio.run(endpoint.send({"messages": []}))
     assert read.count(f"{scheme}.pem") == reads
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"), [(18, "in SSL_CERT_FILE"), (64, "give --api-base"), (10, "the clock")]
+)
+def test_what_to_do_about_a_certificate(code: int, advice: str) -> None:
+    problem = ssl.SSLCertVerificationError("x")
+    problem.verify_code = code
+    assert advice in str(not_trusted("there", problem))
+
+
+@pytest.mark.parametrize("bundle", ["nothing.pem", "empty.pem"])
+def test_certificates_that_cannot_be_read(bundle, tmp_path, scripted, monkeypatch):
+    """They were a broken connection, which was waited for."""
+    (tmp_path / "empty.pem").touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / bundle))
+    endpoint = HttpEndpoint(scripted.url.replace("http", "https"), "scripted")
+    with pytest.raises(FatalCallError, match=f"{bundle} holds no certificates that can be read"):
+        asyncio.run(endpoint.send({"messages": []}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "same"),
+    [
+        ("openai/gpt-4o", "gpt-4o-2024-08-06", True),
+        ("openai/qwen3", "Qwen/Qwen3:32b-instruct", True),
+        ("openai/gpt-oss-20b", "/models/gpt-oss:20b.gguf", True),
+        ("openai/gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("openai/gemini-2.5-flash", "gemini-2.5-flash-lite", False),
+        ("openai/gpt-4", "gpt-4o", False),
+    ],
+)
+def test_names_of_one_model(asked: str, answered: str, same: bool) -> None:
+    """A larger model that was answered by its little sister passed for the same one."""
+    assert same_model(asked, answered) is same

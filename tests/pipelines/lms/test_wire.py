@@ -191,10 +191,16 @@ def test_a_budget_of_time_ends_calls(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("Fri, 31 Dec 9999 23:59:59 GMT", None),
         ("Thu, 01 Jan 1970 00:00:00 GMT", None),
         ("Mon, 99 Foo 2026", None),
+        ("2m30s", 150.0),
+        # by the clock of the server, whatever the time is here
+        ("Thu, 01 Jan 2026 00:00:40 GMT", 40.0),
+        ("2026-01-01T00:00:40Z", 40.0),
+        ("1767225640", 40.0),
     ],
 )
 def test_retry_after(value: str, seconds: float | None) -> None:
-    assert seconds_to_wait({"Retry-After": value}) == seconds
+    headers = {"Retry-After": value, "Date": "Thu, 01 Jan 2026 00:00:00 GMT"}
+    assert seconds_to_wait(headers) == seconds
 
 
 @pytest.mark.parametrize(("asked_for", "waits"), [("100", True), ("3600", False)])
@@ -323,6 +329,15 @@ def test_a_proxy_that_lets_nothing_through(
         assert not any("sk-for" in sent.get("proxy-authorization", "") for sent in server.headers)
     assert words in str(failed.value)
     assert "a-secret-word" not in str(failed.value)
+
+
+@pytest.mark.parametrize("named", ["127.0.0.1", "there, 127.0.0.1:{}", "127.0.0.0/8"])
+def test_an_address_that_needs_no_proxy(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server in the network that NO_PROXY names was asked for through the proxy."""
+    with Server(good) as server:
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.setenv("no_proxy", named.format(server.origin.rpartition(":")[2]))
+        assert run(server.url, n=1).accuracy == 1.0
 
 
 def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:

@@ -406,7 +406,9 @@ FAULTY: list[dict[str, Any]] = [{"n": -1_000_000}, {"n": "3"}, {"n": 1.5}, {"max
 FAULTY += [{"max_completion_tokens": True}, {"stream_options": [1]}]
 
 
-def test_a_number_from_a_client_is_not_believed(server: ScriptedServer) -> None:
+def test_a_number_from_a_client_is_not_believed(
+    server: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """With such a number and a lost reply, minus 12,288 USD were paid."""
     codes: list[int] = []
 
@@ -418,10 +420,15 @@ def test_a_number_from_a_client_is_not_believed(server: ScriptedServer) -> None:
                 post(f"{endpoint.base_url}/chat/completions", body)
             codes.append(raised.value.code)
             raised.value.close()
+        packed = {"Content-Encoding": "zstd"}
+        odd = urllib.request.Request(f"{endpoint.base_url}/chat/completions", b"x", packed)
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(odd)
         return "A"
 
     result = run(crew, server, 1)
     assert codes == [400] * (len(FAULTY) + 1)
+    assert "Traceback" not in caplog.text
     assert not server.bodies
     assert result.summary.paid["calls"] == 0
 

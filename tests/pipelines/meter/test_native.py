@@ -197,6 +197,10 @@ def test_responses_go_on_from_each_other(native: bool) -> None:
         (404, b"<html><title>Not Found</title>Our models</html>"),
         (200, b"<!doctype html><html><body></body></html>"),
         (200, b'{"error": "Unexpected endpoint or method. (POST /v1/responses)"}'),
+        (500, b'{"error": {"message": "not implemented (request id: 1)", "type": "api_error"}}'),
+        (400, b'{"error": {"message": "The Responses API is enabled only for api-version 2"}}'),
+        (400, b'{"error": {"message": "The model `m` does not support the Responses API."}}'),
+        (401, b'{"error": {"message": "Model m is not supported for format openai"}}'),
     ],
 )
 def test_a_path_that_an_endpoint_lacks_is_translated(status: int, body: bytes) -> None:
