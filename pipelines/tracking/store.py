@@ -314,10 +314,18 @@ def _check(uri: str) -> None:
             database.execute("BEGIN IMMEDIATE")
             database.rollback()
         check_database(path, "experiments", "MLflow", "set MLFLOW_TRACKING_URI to another file")
-    elif url is not None and url.host:
+    elif url is not None:
         port = url.port or _PORTS.get(url.get_backend_name())
-        if port is not None:
+        if url.host and port is not None:
             socket.create_connection((url.host, port), timeout=CONNECT_SECONDS).close()
+        # Whether a login or a socket of this machine is refused, is told by a first connection.
+        from mlflow.store.db.utils import create_sqlalchemy_engine
+
+        engine = create_sqlalchemy_engine(uri)  # type: ignore[no-untyped-call]
+        try:
+            engine.connect().close()
+        finally:
+            engine.dispose()
 
 
 @contextmanager
