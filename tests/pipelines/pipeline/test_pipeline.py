@@ -116,7 +116,7 @@ def test_what_the_contest_adds_runs_beside_it(document: dict[str, Any], tmp_path
 def test_steps_share_a_budget_and_more_goes_on(document: dict[str, Any], tmp_path: Path) -> None:
     short = run({**document, "budget": "120 calls"}, out=tmp_path / "out")
     assert 0 < short.calls <= 120
-    assert "stopped early" in str(short.stopped)
+    assert re.search(r"stopped early: .*; the next step began .* --out$", str(short.stopped))
     longer = run({**document, "budget": "2000 calls"}, out=tmp_path / "out")
     assert longer.sentences[:3] == short.sentences[:3]
     assert short.calls < longer.calls <= 2000
