@@ -43,7 +43,9 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
     """
     from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
+    advice = "start it, or correct --storage"
     if url is None:
+        advice = "choose another --out"
         folder.mkdir(parents=True, exist_ok=True)
         url = f"sqlite:///{folder.absolute() / DATABASE}"
     scheme, colon, rest = url.partition("://")
@@ -85,9 +87,7 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
         raise _missing(problem, url) from None
     except (SQLAlchemyError, ValueError, OSError, RuntimeError, TypeError) as problem:
         why = _why(problem, url)
-        raise UserError(
-            f"the storage {safe_url(url)} cannot be used ({why}): start it, or correct --storage"
-        ) from None
+        raise UserError(f"the storage {safe_url(url)} cannot be used ({why}): {advice}") from None
 
 
 def _check_server(address: str, url: str, options: Mapping[str, Any]) -> None:
