@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -49,6 +49,12 @@ def shown_address(url: str) -> str:
     return f"{scheme}://{rest.partition('?')[0]}"
 
 
+VERSIONS = "alembic_version"
+"""The table in which both MLflow and Optuna keep what version their tables are: on a server, each
+needs a database without the other's.
+"""
+
+
 def check_database(file: Path, own: str, whose: str, instead: str) -> None:
     """Raise UserError for a SQLite file that has tables but not the `own` one: it is another
     program's, and must not get our tables. A file that cannot be read raises nothing here.
@@ -59,8 +65,14 @@ def check_database(file: Path, own: str, whose: str, instead: str) -> None:
         closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as db,
     ):
         tables += [name for (name,) in db.execute("SELECT name FROM sqlite_master ORDER BY name")]
-    if tables and own not in tables:
+    if tables:
+        check_tables(str(file), tables, own, whose, instead)
+
+
+def check_tables(place: str, tables: Sequence[str], own: str, whose: str, instead: str) -> None:
+    """Raise UserError for a database of another program, which lacks the `own` table."""
+    if own not in tables:
         raise UserError(
-            f"{file} is the database of another program, not of {whose} (it has {tables[0]!r}): "
+            f"{place} is the database of another program, not of {whose} (it has {tables[0]!r}): "
             f"{instead}"
         )

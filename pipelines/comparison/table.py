@@ -18,6 +18,10 @@ FINE = 0.02
 _SCORE_BAR, _DIFFERENCE_BAR, _SHORTEST_BAR = 13, 13, 7
 
 
+UNANSWERED = Estimate(0.0, 0.0, 1.0)
+"""The score of a program without any answer."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """A line of the table: one program.
@@ -62,7 +66,9 @@ def table_lines(
     difference_bar = min(_DIFFERENCE_BAR, max(_SHORTEST_BAR, room - score_bar))
     middle = value_width + 1 + difference_bar + 1 + end_width
 
-    span = (min(row.score.low for row in rows), max(row.score.high for row in rows))
+    scores = [row.score for row in rows if row.score != UNANSWERED]
+    lows, highs = [score.low for score in scores], [score.high for score in scores]
+    span = (min(lows, default=0.0), max(highs, default=1.0))
     reach = max(map(abs, chain.from_iterable(differences)), default=0.0) or 1.0
     lines = []
     for row, texts, price in zip(rows, cells, prices, strict=True):
@@ -71,7 +77,9 @@ def table_lines(
         if row.difference is not None and not row.note:
             bar = _bar(row.difference, (-reach, reach), difference_bar, zero=True)
             cell = f"{value:>{value_width}} {bar} {end}"
-        bar = _bar(row.score, span, score_bar)
+        bar = " " * score_bar
+        if row.score != UNANSWERED:
+            bar = _bar(row.score, span, score_bar)
         line = f"{name:<{name_width}}  {score:>{score_width}} {bar}  {cell:<{middle}}  {price}"
         lines.append(line.rstrip())
     right = f"{metric:<{score_width + 1 + score_bar}}"
@@ -85,9 +93,8 @@ def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, 
     score = f"{row.score.value:.3g}"
     if is_rate:
         score = f"{row.score.value:.{decimals}%}"
-        # An interval from 0 to 1 is that of no answer at all.
-        if row.score[1:] == (0.0, 1.0):
-            score = "–"
+    if row.score == UNANSWERED:
+        score = "–"
     value, ends = "·", ""
     if row.difference is not None:
         value, low, high = (signed(end, is_rate, decimals) for end in row.difference)

@@ -13,6 +13,7 @@ from ...modules.statistics.field import FEWEST, FieldWatch
 from ...modules.statistics.prices import UNITS
 from ...modules.statistics.statistics import Estimate, wilson
 from ..base.wording import counted, rounded_money
+from ..comparison.table import UNANSWERED
 from ..reporting.contested import Outcome, Place
 from ..runs.caveats import too_many_failed
 from .free import Free
@@ -128,7 +129,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
 def _rate(scores: Sequence[float]) -> Estimate:
     """The mean with Wilson's interval, which is a little too wide if scores are not just 0 or 1."""
     if not scores:
-        return Estimate(0.0, 0.0, 1.0)
+        return UNANSWERED
     low, high = wilson(round(sum(scores)), len(scores))
     mean = sum(scores) / len(scores)
     return Estimate(mean, min(low, mean), max(high, mean))

@@ -22,13 +22,16 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = Card(f"pipeline {settings['label']}", data=settings["data"], program=document[WINNER])
     card.run, card.begun = partial(dict, document["manifest"]), not document[DONE]
     card.tags = {f"folkmoot.{name}": document[name] or "" for name in (WINNER, REGISTERED)}
-    for name, title in document[STEPS].items():
+    for number, (name, title) in enumerate(document[STEPS].items()):
         # By name below the folder that is read: a file from elsewhere must not lead out of it.
         kind = result_kind(folder / Path(name).name)
         if kind is None:  # not begun
             break
         step = kind.card(folder / Path(name).name)
         card.children.append(step.folder)
+        if step.problem and number < document.get(ENDED, 0):
+            reason = step.problem.removesuffix("; a larger budget goes on from there")
+            step.problem = f"{reason}; the next step began from it: for more, take another --out"
         if step.sentences:
             # A step that its share of the budget ended has a result, from which the next begins.
             note = f" (stopped: {step.problem})" if step.problem else ""

@@ -223,7 +223,7 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
     # What earlier steps leave is shared again, so that this is the least that a step gets.
     share = budget and budget.part(1 / len(named))
     steps, plans = list[PipelineStep](), dict[str, Plan]()
-    unused = list[dict[str, Unused]]()
+    unused, misfits = list[dict[str, Unused]](), list[str]()
     for step in named:
         # All are planned at once: a mistake in the last step is found before the first one is paid.
         given = programs
@@ -234,6 +234,7 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         except NoParameter as misfit:
             if step.key != TUNE or len(programs) == 1:
                 raise
+            misfits.append(str(misfit))
             notes.append(f"{step.program} is not tuned: it has no {misfit.parameter}")
         except UserError as problem:
             advice = ""
@@ -248,7 +249,7 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         for nobodys in set.intersection(*map(set, unused)):
             raise unused[0][nobodys]
     if TUNE in document and not any(step.key == TUNE for step in steps):
-        raise UserError(f"no program can be tuned: {'; '.join(notes)}")
+        raise UserError(f"no program can be tuned: {'; '.join(misfits)}")
     judged: Any = plans.get(CONTEST)
     learnt, apart = list[Question](), list[Question]()
     for step in steps:

@@ -37,6 +37,7 @@ def manifest_of(
     """Describe a run, as `run.json` does; `data_fingerprint` is that of the questions, where it is
     known.
     """
+    shown = max((len(predictor.demos) for predictor in program.predictors()), default=0)
     manifest = {
         "program": program.describe(),
         **hashes(program),
@@ -44,7 +45,7 @@ def manifest_of(
         "data_fingerprint": data_fingerprint or fingerprint(questions),
         "questions": len(questions),
         "metric": metric.identity() if metric is not None else None,
-        "settings": {"loaded_from": origin_of(questions), **settings},
+        "settings": {"loaded_from": origin_of(questions), **settings, "demos": shown or None},
         **made_with(),
     }
     return Manifest.of(as_json(manifest))

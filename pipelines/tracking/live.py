@@ -97,6 +97,7 @@ class Tracking(Untracked):
                     self._thread.join(FINISH_SECONDS)
                 if self._thread.is_alive():
                     self.missing["the run"] = "it does not answer in time"
+                    self._wait()
                 self._warn()
             else:
                 note_end(self.folder, self.kind, self._ended)
@@ -168,13 +169,22 @@ class Tracking(Untracked):
             if not pushed.outage or time.monotonic() - began > PATIENCE:
                 break
         whole = not self.missing
-        if not whole and self._keep is not None:
-            with suppress(OSError):
-                copy = keep_copy(self.folder)
-                note_pushed(self.folder, store, whole=True)  # the copy waits in its place
-                self.folder = copy
-        note_pushed(self.folder, store, whole=whole)
+        if whole:
+            note_pushed(self.folder, store, whole=True)
+        else:
+            self._wait()
         # A store that has just refused something would most likely refuse the others, too.
         for other in waiting(store) if whole else ():
             with suppress(UserError):  # another process has it, or it is damaged
                 push(other)
+
+    def _wait(self) -> None:
+        """Let the folder wait to be sent; of a temporary one, a copy waits."""
+        store = current_store()
+        if self._keep is not None:
+            with suppress(OSError):
+                copy = keep_copy(self.folder)
+                note_pushed(self.folder, store, whole=True)  # the copy waits in its place
+                self.folder = copy
+            self._keep = None  # a thread that is still sending goes on with the copy
+        note_pushed(self.folder, store, whole=False)

@@ -23,7 +23,7 @@ from urllib.request import pathname2url, url2pathname
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
-from ..base.address import check_database, read_address
+from ..base.address import VERSIONS, check_database, check_tables, read_address
 from ..runs.garbage import seldom_collected
 from .context import CallerPlace, caller_place
 from .values import problem_line, scrubbed
@@ -314,10 +314,22 @@ def _check(uri: str) -> None:
             database.execute("BEGIN IMMEDIATE")
             database.rollback()
         check_database(path, "experiments", "MLflow", "set MLFLOW_TRACKING_URI to another file")
-    elif url is not None and url.host:
+    elif url is not None:
         port = url.port or _PORTS.get(url.get_backend_name())
-        if port is not None:
+        if url.host and port is not None:
             socket.create_connection((url.host, port), timeout=CONNECT_SECONDS).close()
+        # Whether a login or a socket of this machine is refused, is told by a first connection.
+        from mlflow.store.db.utils import create_sqlalchemy_engine
+        from sqlalchemy import inspect
+
+        engine = create_sqlalchemy_engine(uri)  # type: ignore[no-untyped-call]
+        try:
+            tables = inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
+        if VERSIONS in tables:
+            instead = "set MLFLOW_TRACKING_URI to another database"
+            check_tables(store_name(uri), tables, "experiments", "MLflow", instead)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from copy import copy
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mlflow import MlflowException
 from mlflow.entities import (
@@ -244,6 +245,8 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     path, state = books_of(folder) / TRACES, stored.state
     if not path.exists():
         return
+    if urlsplit(stored.client.tracking_uri).scheme in ("", "file"):
+        raise TracesRefusedError("MLflow takes none into a folder: --traces 0 keeps none")
     shown: dict[str, str] | None = None
     start = state.traces
     if stored.asks:

@@ -158,8 +158,8 @@ def title(run: Manifest, score: str | None = None, program: str | None = None) -
     not changed.
     """
     settings = run.get("settings") or {}
-    if settings.get("run_name"):
-        return one_line(str(settings["run_name"]))[:LONGEST_NAME]
+    if own := one_line(str(settings.get("run_name") or "")):
+        return own[:LONGEST_NAME]
     lms = dict.fromkeys(name.rpartition("/")[2] for name in _lm_names(run.get("lms") or {}))
     lm = shortened(next(iter(lms), ""), LONGEST_LM)
     if len(lms) > 1:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.errors import UserError, missing_extra
-from ..base.address import check_database, read_address, shown_address
+from ..base.address import (
+    VERSIONS,
+    check_database,
+    check_tables,
+    read_address,
+    shown_address,
+)
 from . import recovery
 
 DATABASE = "study.db"
@@ -35,7 +43,9 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
     """
     from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
+    advice = "start it, or correct --storage"
     if url is None:
+        advice = "choose another --out"
         folder.mkdir(parents=True, exist_ok=True)
         url = f"sqlite:///{folder.absolute() / DATABASE}"
     scheme, colon, rest = url.partition("://")
@@ -57,14 +67,17 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
             read_address(url, (scheme,), f"--storage as {_FORMS}")
         # Between two uses a trial may ask LMs for an hour, and servers close what lies idle.
         engine = {"pool_pre_ping": True, "connect_args": {"connect_timeout": int(READY_SECONDS)}}
+    address = f"{_DRIVERS.get(scheme, scheme)}://{rest}"
     opened = partial(
         RDBStorage,
-        f"{_DRIVERS.get(scheme, scheme)}://{rest}",
+        address,
         engine_kwargs=engine,
         heartbeat_interval=recovery.BEAT_SECONDS,
         grace_period=recovery.GRACE_SECONDS,
     )
     try:
+        if not is_local(url):
+            _check_server(address, url, engine)
         try:
             return opened()
         except (IntegrityError, ProgrammingError):
@@ -74,9 +87,21 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
         raise _missing(problem, url) from None
     except (SQLAlchemyError, ValueError, OSError, RuntimeError, TypeError) as problem:
         why = _why(problem, url)
-        raise UserError(
-            f"the storage {safe_url(url)} cannot be used ({why}): start it, or correct --storage"
-        ) from None
+        raise UserError(f"the storage {safe_url(url)} cannot be used ({why}): {advice}") from None
+
+
+def _check_server(address: str, url: str, options: Mapping[str, Any]) -> None:
+    """Raise UserError where a server's database has another program's tables, and SQLAlchemy's
+    errors where it cannot be reached.
+    """
+    from sqlalchemy import create_engine, inspect
+
+    engine = create_engine(address, **options)
+    tables = inspect(engine).get_table_names()
+    engine.dispose()
+    if VERSIONS in tables:
+        instead = "give --storage another database"
+        check_tables(safe_url(url), tables, "studies", "Optuna", instead)
 
 
 def is_local(url: str | None) -> bool:

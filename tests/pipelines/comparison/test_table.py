@@ -4,7 +4,7 @@ import pytest
 
 from folkmoot.modules.statistics.statistics import Estimate
 from folkmoot.pipelines.base.wording import signed
-from folkmoot.pipelines.comparison.table import Standing, table_lines
+from folkmoot.pipelines.comparison.table import UNANSWERED, Standing, table_lines
 
 ONE = Standing("one prompt", Estimate(0.62, 0.49, 0.73), price=1)
 PANEL = Standing("panel of three", Estimate(0.60, 0.47, 0.71), Estimate(-0.02, -0.13, 0.08), 3)
@@ -12,11 +12,13 @@ TALK = Standing("two who talk", Estimate(0.63, 0.51, 0.74), Estimate(0.02, -0.10
 
 
 def test_the_table_has_a_line_for_each_program_with_bars_to_one_scale() -> None:
-    assert table_lines([ONE, PANEL, TALK], "one prompt") == [
+    silent = Standing("no answers", UNANSWERED, note="out: 3 failed")
+    assert table_lines([ONE, PANEL, TALK, silent], "one prompt") == [
         "                right              against one prompt           price",
         "one prompt      62%  ▕─────●────▏  ·                            1×",
         "panel of three  60% ▕─────●────▏   −2 ─────●┊────   [−13, +8]   3×",
         "two who talk    63%   ▕────●────▏  +2  ─────┊●───── [−10, +13]  5.6×",
+        "no answers        –                out: 3 failed                ?",
     ]
 
 

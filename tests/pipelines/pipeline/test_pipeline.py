@@ -116,7 +116,7 @@ def test_what_the_contest_adds_runs_beside_it(document: dict[str, Any], tmp_path
 def test_steps_share_a_budget_and_more_goes_on(document: dict[str, Any], tmp_path: Path) -> None:
     short = run({**document, "budget": "120 calls"}, out=tmp_path / "out")
     assert 0 < short.calls <= 120
-    assert "stopped early" in str(short.stopped)
+    assert re.search(r"stopped early: .*; the next step began .* --out$", str(short.stopped))
     longer = run({**document, "budget": "2000 calls"}, out=tmp_path / "out")
     assert longer.sentences[:3] == short.sentences[:3]
     assert short.calls < longer.calls <= 2000
@@ -186,6 +186,7 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_
         ({"register": 5}, "the model cannot be registered as 5"),
         ({"tune": {"space": "max_rounds"}}, "give parameters of the pipeline's programs"),
         ({"tune": {"space": {"program": "single"}}}, "give parameters of the pipeline's programs"),
+        ({"tune": {"space": {"max_rouns": [1]}}}, r"be tuned: .*\(did you mean 'max_rounds'\?\)"),
         ({"lm_set": ["jugde.top_p=0.5"]}, "there is no agent 'jugde'"),
         ({"lm": {"*": "openai/scripted", "jugde": "openai/m"}}, "jugde its own LM, and no program"),
         ({"register": "x"}, "register needs MLflow"),

@@ -449,7 +449,8 @@ def test_saved_folders_are_programs_of_every_command(tmp_path, scripted, monkeyp
     train = write(tmp_path / "train.jsonl", question(2))
     run = ["evaluate", "best", "--data", data, *every, "--no-track", "--json"]
     command(*run, "--out", "run", "--set", "max_rounds=1")
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["program"]["max_rounds"] == 1
+    made = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (made["program"]["max_rounds"], made["settings"]["demos"]) == (1, 3)
     assert "other agents" in command(*run, "--set", "roles=[critic]", code=2).output
     command(*run, "--demos", 1, "--train", train, "--out", "shown")
     assert len(rows_of(tmp_path / "shown")) == 1

@@ -496,7 +496,14 @@ def test_a_malformed_address_is_refused(monkeypatch: pytest.MonkeyPatch, address
 
 
 UNUSABLE = ["tables of another MLflow", "no database", "no folder", "a locked database"]
-UNUSABLE += ["an unknown store", "a folder", "one in memory", "no server", "no database server"]
+UNUSABLE += [
+    "an unknown store",
+    "a folder",
+    "one in memory",
+    "no server",
+    "no database server",
+    "no socket",
+]
 
 
 @pytest.mark.parametrize("kind", some_by_day(UNUSABLE))
@@ -513,6 +520,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(here, monkeypatch, capfd, kind
         "a folder": (here / "runs").as_uri(),
         "an unknown store": "nonsense://somewhere",
         "one in memory": "sqlite://",
+        "no socket": f"postgresql+psycopg://u:{CANARY}@/x?host={here}",
         "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{closed_port()}/x",
         "no server": f"http://me:{CANARY}@127.0.0.1:{closed_port()}",
     }[kind]
@@ -584,6 +592,7 @@ COT = {"program": "single", "strategy": "cot"}
         (a_run(), "72%", "72% · 2 agents + judge · small…"),
         (a_run(program=COT), "72%", "72% · 1 agent: cot · small…"),
         (a_run(settings={"run_name": "my own"}), "72%", "my own"),
+        (a_run(settings={"run_name": " "}), "72%", "72% · 2 agents + judge · small…"),
         (a_run(settings={"label": "before bootstrap_rs light with words"}), "f1 0.5", None),
         (a_run(lms={"*": {"name": "local/qwen2.5-coder-1.5b-instruct"}}), None, None),
     ],

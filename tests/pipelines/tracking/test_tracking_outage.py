@@ -1,11 +1,13 @@
 """Stores that are down, slow, or back: no question is lost or held up, and all is sent."""
 
+import gc
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -292,6 +294,20 @@ def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
     experiment = client.get_experiment_by_name("outage")
     runs = client.search_runs([experiment.experiment_id])
     assert sorted(run.data.metrics["questions"] for run in runs) == [2, 3, 4]
+
+
+def test_a_run_without_a_folder_outlives_a_store_that_hangs(back, scripted, monkeypatch):
+    answers = threading.Event()
+    monkeypatch.setattr("folkmoot.pipelines.tracking.push.open_client", answers.wait)
+    monkeypatch.setattr(running, "FINISH_SECONDS", 0.5)
+    with pytest.warns(RuntimeWarning, match="does not answer in time.* has everything"):
+        found = evaluated(scripted.url, None, 2)
+    answers.set()
+    deleted = found.folder
+    del found
+    gc.collect()
+    assert not deleted.exists()
+    assert [(copy / "run.json").exists() for copy in waiting()] == [True]
 
 
 def test_the_same_command_sends_it_too(back, tables, scripted, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from tuned import critic_first, killed_at, scripted_by, settings_of, study_at
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.store import open_client
 from folkmoot.pipelines.tuning import recovery, worker, workers
 from folkmoot.pipelines.tuning.storage import open_storage, safe_url
 from folkmoot.pipelines.tuning.trial import Scorer
@@ -116,6 +117,22 @@ def test_machines_share_a_study(storage: str, planted: ScriptedServer, tmp_path:
     assert judged.count(True) == 1
     homes = {path.parts[-3] for path in tmp_path.glob("*/*/ledger.jsonl")}
     assert homes == {"mine", "other"}
+
+
+@pytest.mark.nightly
+def test_mlflow_and_optuna_need_a_database_each(postgresql, tmp_path, monkeypatch):
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgresql, autocommit=True) as database:
+        database.execute("CREATE DATABASE of_mlflow")
+    other = f"{postgresql.rpartition('/')[0]}/of_mlflow"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", other)
+    open_client()
+    with pytest.raises(fm.UserError, match=r"not of Optuna .*: give --storage another database"):
+        open_storage(other, tmp_path)
+    open_storage(postgresql, tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", postgresql)
+    with pytest.raises(fm.UserError, match=r"not of MLflow .*: set MLFLOW_TRACKING_URI"):
+        open_client()
 
 
 @pytest.mark.nightly
