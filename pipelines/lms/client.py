@@ -9,8 +9,8 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
-from ipaddress import ip_address, ip_network
 from importlib import import_module
+from ipaddress import ip_address, ip_network
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
