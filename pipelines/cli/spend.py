@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ...modules.statistics.statistics import FEWEST
 from ..base.wording import counted
 from ..comparison.sources import left_in
 from ..compilation.request import CompileRequest
@@ -29,7 +30,7 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 
 def _given_again(request: object, other: type[object], without: Container[str]) -> str:
     """The options of `request` that were given and that another command has too, to be pasted
-    behind that command; none of those `without`, nor a number below the least that it takes.
+    behind that command; none of those `without`, nor a limit below which no contest decides.
     """
     words: list[str] = []
     known = command_options(other)
@@ -41,8 +42,7 @@ def _given_again(request: object, other: type[object], without: Container[str]) 
             on, _, off = option.long_name.partition("/")
             words.append(on if value else off)
             continue
-        least = known[name].info.min
-        if least is not None and value < least:
+        if name == "limit" and value < FEWEST:
             continue
         if isinstance(value, str | int | float | Path):
             value = [value]
