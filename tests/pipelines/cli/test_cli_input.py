@@ -57,6 +57,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--dta", "x"], "evaluate has no option --dta: did you mean --data?"),
     ([*ONE, "other.jsonl"], "'other.jsonl' is one word too many"),
     (["tune", "single", "--data", "questions.jsonl"], "its questions are --train and --validation"),
+    (["data", "questions.jsonl"], "No such command 'questions.jsonl': folkmoot data has check"),
     (["evalute", *ONE[1:]], "Did you mean 'evaluate'?"),
     ([*ONE, "--out", "questions.jsonl"], "questions.jsonl cannot be written"),
     ([*ONE, "--out", "x" * 300, "--dry-run"], "cannot be written (File name too long)"),
