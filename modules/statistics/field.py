@@ -16,10 +16,7 @@ from typing import Literal, TypeAlias
 
 from .anytime import PairWatch, State, log_e_value
 from .prices import cheapest
-from .statistics import Difference, Interval
-
-FEWEST = 20
-"""The smallest number of questions before any decision."""
+from .statistics import FEWEST, Difference, Interval
 
 Pair: TypeAlias = tuple[int, int]
 """Indices of two programs, the cheaper one first; of equally cheap ones, the earlier."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+FEWEST = 20
+"""The smallest number of questions before any decision of a contest."""
+
 _CELLS = 4_000_000  # numbers in memory while resampling: 32 MB
 
 

@@ -144,10 +144,9 @@ def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
     new, before = Budget.of(budget) or Budget(), Budget.parse(spent)
     if new.wider_than(before):
         return False
-    if new != before:
-        _LOG.warning(
-            "the budget %s is below the %s that were spent here: the result of then is shown, and "
-            "only a budget above that goes on",
-            *(new, before),
-        )
+    _LOG.warning(
+        "the budget %s is not above the %s that were spent here: the result of then is shown, and "
+        "only a larger budget goes on",
+        *(new, before),
+    )
     return True

@@ -214,7 +214,8 @@ def _refusal(problem: Any) -> str:
         return str(problem.message)
     command = COMMANDS.get(ctx.info_name)
     if command is None:
-        return f"{problem.message.rstrip('.')}: {ctx.command_path} --help shows what there is"
+        there = ", ".join(ctx.command.list_commands(ctx))
+        return f"{problem.message.rstrip('.')}: {ctx.command_path} has {there}"
     if wanted is None:
         name = problem.option_name
         places = [_shown(option) for option in ctx.command.params if option.name in QUESTIONS]

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ...modules.statistics.statistics import FEWEST
 from ..base.wording import counted
 from ..comparison.sources import left_in
 from ..compilation.request import CompileRequest
@@ -30,8 +31,8 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 def _given_again(request: object, other: type[object], without: Container[str]) -> str:
     """Return the given options of a request as text for the command line of another command.
 
-    Left out are those of `without`, those that the other command does not have, and numbers below
-    its least.
+    Left out are those of `without`, those that the other command does not have, and a limit with
+    which no contest decides.
     """
     words: list[str] = []
     known = command_options(other)
@@ -43,8 +44,7 @@ def _given_again(request: object, other: type[object], without: Container[str]) 
             on, _, off = option.long_name.partition("/")
             words.append(on if value else off)
             continue
-        least = known[name].info.min
-        if least is not None and value < least:
+        if name == "limit" and value < FEWEST:
             continue
         if isinstance(value, str | int | float | Path):
             value = [value]

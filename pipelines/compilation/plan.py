@@ -220,8 +220,8 @@ class CompilationPlan:
         if work["calls"] is not None:
             calls = (
                 f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare "
-                f"before and after, {work['optimizer_calls']:,} by the optimizer, "
-                f"{work['proposals']:,} of them proposals; equal requests are paid for once"
+                f"before and after, {work['optimizer_calls']:,} by the optimizer; "
+                "equal requests are paid for once"
             )
         lines = [
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "

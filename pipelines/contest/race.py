@@ -13,8 +13,9 @@ from pathlib import Path
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
-from ...modules.statistics.field import FEWEST, Exit, FieldWatch
+from ...modules.statistics.field import Exit, FieldWatch
 from ...modules.statistics.prices import UNITS
+from ...modules.statistics.statistics import FEWEST
 from ..base.budget import BudgetSpent, BudgetUnheld
 from ..base.wording import counted, paused, shortened
 from ..comparison.matched import samples_for

@@ -9,9 +9,9 @@ from typing import Any
 
 from ...modules.base.usage import total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
-from ...modules.statistics.field import FEWEST, FieldWatch
+from ...modules.statistics.field import FieldWatch
 from ...modules.statistics.prices import UNITS
-from ...modules.statistics.statistics import Estimate, wilson
+from ...modules.statistics.statistics import FEWEST, Estimate, wilson
 from ..base.wording import counted, rounded_money
 from ..comparison.table import UNANSWERED
 from ..reporting.contested import Outcome, Place

@@ -76,6 +76,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     ending = summary.get("ending")
     if 0 < counts.rows == counts.errors:
         card.state, card.problem = State.FAILED, "every question failed"
+        card.scores, card.sentences = [], []  # what was never answered has no score
     # Unless it has left a contest: then it will not answer the rest.
     elif finished < counts.questions and ending != Ending.LEFT:
         unfinished = f"{finished:,} of {counts.questions:,} rows"

@@ -18,7 +18,7 @@ from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry, warned
 from ..base.run_files import FittedWeights
-from ..base.wording import paused
+from ..base.wording import paused, shortened
 from ..runs.books import open_books
 from ..runs.lines import evaluation_line
 from ..runs.manifest import MANIFEST, RUN
@@ -32,6 +32,8 @@ from .earlier import Evaluation, earlier
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .request import EvaluateRequest
 from .sheet import AnswerSheet
+
+MOST_LABEL = 30  # characters of a progress line that say what is asked
 
 
 @entry(EvaluateRequest)
@@ -169,7 +171,9 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
 
 def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
     """Answer the questions without a row; returns the exception that ended it early, if any."""
-    command = str((plan.request.settings or {}).get("command", "evaluate"))
+    noted = {"command": "evaluate", **(plan.request.settings or {})}
+    # One of several evaluations of a command says which it is.
+    command = shortened(str(noted.get("label") or noted["command"]), MOST_LABEL)
     line = partial(evaluation_line, command)
     try:
         with sheet.asking(), displayed(plan.request.progress, command, line) as sheet.progress:

@@ -257,7 +257,7 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     is on this machine. Raises UserError if the hub does not give it.
     """
     from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     repo, revision, file = place.groups()
     download = partial(hf_hub_download, repo, file, revision=revision, local_dir=folder)
@@ -270,10 +270,12 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
         return Path(download())
     # The hub's library raises different classes of errors, by its version.
     except Exception as problem:
+        why, cure = "cannot be reached", "go online once"
+        if isinstance(problem, HfHubHTTPError):  # it has answered
+            why, cure = "does not give it", "check the name local/hf:ORG/REPO:FILE.gguf"
         raise UserError(
-            f"{place[0].removeprefix('hf:')} is not on this machine, and the hub does not give it "
-            f"({type(problem).__name__}): check the name local/hf:ORG/REPO:FILE.gguf, go online "
-            "once, or name a file as local/PATH.gguf"
+            f"{place[0].removeprefix('hf:')} is not on this machine, and the hub {why} "
+            f"({type(problem).__name__}): {cure}, or name a file as local/PATH.gguf"
         ) from None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import dspy
@@ -231,6 +232,8 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
             given = {each: _untrained(each, place) for each, place in programs.items()}
         try:
             step, plans[step.title], without = _planned(step, given, share)
+            if step.key == TUNE:
+                _check_compiled(step, plans.get(f"{COMPILE} {step.program}"), share)
         except NoParameter as misfit:
             if step.key != TUNE or len(programs) == 1:
                 raise
@@ -277,6 +280,20 @@ def _planned(
                 raise
             without[misfit.name] = misfit
             step = step.without(misfit.name)
+
+
+def _check_compiled(step: PipelineStep, compiled: Any, share: Budget | None) -> None:
+    """Plan the study of a program that is compiled before it as that of a saved one, which takes
+    fewer changes. Raises UserError.
+    """
+    if compiled is None or compiled.learning or compiled.program.foreign:
+        return
+    with TemporaryDirectory() as folder:
+        compiled.program.save(folder)
+        try:
+            _planned(step, {step.program: folder}, share)
+        except UserError as problem:
+            raise UserError(str(problem).replace(folder, str(step.program))) from None
 
 
 def _programs(document: Mapping[str, object], home: Path) -> dict[str, str]:

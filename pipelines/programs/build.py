@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -133,8 +134,11 @@ def no_protocol(spec: str) -> UserError:
             f"{spec} is an LM, and a program is missing: name one, such as single:simple, and give "
             f"--lm {spec}"
         )
+    meant = did_you_mean(name, names)
+    if Path(f"{name}.py").is_file():
+        meant = f" (did you mean '{name}.py:NAME'?)"
     return UserError(
-        f"there is no program or {source} {name!r}{did_you_mean(name, names)}: the programs are "
+        f"there is no program or {source} {name!r}{meant}: the programs are "
         f"{', '.join(names)}, or name module:Program, a YAML file or a folder"
     )
 

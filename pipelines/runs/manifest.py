@@ -18,7 +18,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
 from ..base.journal import as_json, parsed, read_object
-from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
+from ..base.run_files import Counts, DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
 from .folder import MANIFEST as MANIFEST
 from .folder import claimed, unwritable
@@ -229,8 +229,10 @@ def rival_of(folder: Path, run: Manifest) -> Path | None:
         judged = [manifest.get(name) == run.get(name) for name in ("data_fingerprint", "metric")]
         if other == folder or not all(judged) or all(same):
             continue
-        with suppress(OSError):  # without rows, as of a run that was stopped at once
-            stopped = (read_object(other / SUMMARY) or {}).get("stopped")
-            if (other / RESULTS).stat().st_size and stopped is None:
+        with suppress(OSError, TypeError, ValueError):  # without rows, or damaged
+            summary = read_object(other / SUMMARY) or {}
+            counts = Counts.of(summary.get("counts") or {})
+            answered = (other / RESULTS).stat().st_size and counts.errors < counts.rows
+            if answered and summary.get("stopped") is None:
                 return other
     return None

@@ -8,6 +8,9 @@ from ...modules.base.keyed import Keyed
 from ...modules.base.usage import UsageFields
 from ..base.run_files import RunSettings, ScoreFields
 
+DEFAULT = "default"
+"""What the first trial's program is called beside the `winner`."""
+
 
 class TrialEntry(Keyed):
     """A trial as `study.json` has it.
@@ -42,7 +45,8 @@ class WinnerJudged(Keyed):
     """The winner beside the default on questions that no trial saw.
 
     Where both are the `same` program, there is no difference, and so no test of it. `unread` says
-    why the difference could not be tested, `failures` what the winner has no answer to.
+    why the difference could not be tested, `failures` what the winner has no answer to. The default
+    is `handed_over` where the winner is shown to be worse, or its answers are no result.
     """
 
     __slots__ = ()
@@ -55,6 +59,7 @@ class WinnerJudged(Keyed):
     outcome: str | None = None
     unread: str | None = None
     failures: str = ""
+    handed_over: str = "winner"
 
 
 class StudyReport(Keyed):

@@ -24,7 +24,7 @@ from ..base.cards import (
 )
 from ..base.journal import read_object
 from ..base.wording import percent
-from ..comparison.verdict import AGAINST, B
+from ..comparison.verdict import AGAINST
 from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
@@ -61,9 +61,8 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict(), document.get("lost"))
     held_out = document.get("validation") or {}
-    # What is shown to be worse than the default is not handed over.
     outcome = held_out.get("outcome") or ""
-    handed_over = "default" if outcome == B else WINNER
+    handed_over = held_out.get("handed_over", WINNER)
     card.outcome = AGAINST.get(outcome, outcome)
     if held_out.get(handed_over):
         card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]

@@ -187,8 +187,10 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     own, study = request.study, str(request.study)
     if isinstance(own, optuna.Study):
         study = own.study_name
-    elif isinstance(own, str):
+    elif isinstance(own, str | None):
         own = None
+    else:
+        raise UserError(f"study is {own!r}: give a name, or in Python a study of Optuna's")
     job = Job(
         space=space,
         train=train,

@@ -15,15 +15,16 @@ from ...optimizers.structure.points import Setting, key_of
 from ..base.run_files import ScoreFields
 from ..base.wording import signed_interval
 from ..comparison.verdict import A, B
-from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
+from ..comparison.words import price_times
+from ..runs.study_file import DEFAULT, StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
 
 SCORED = ("complete", "told", "pruned")
 NOTED = ("home", "told_by", "same_as", "failed", "training")
-UNITS = {"cost": "price", "tokens": "tokens"}
-"""Objectives in which effects are priced, and the word for each; else calls are."""
+UNITS = {"cost": "price", "tokens": "number of tokens", "calls": "number of calls"}
+"""What effects are priced in, and the words for each: the first that is known."""
 
 MOST_EFFECTS = 4
 """Lines of effects on a screen, but for those that are confounded."""
@@ -85,7 +86,7 @@ def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]
     for entry in table:
         if entry.state in SCORED and entry.scores and entry.setting is not None:
             # Calls are counted in any case, price and tokens only as objectives.
-            unit = next(filter(entry.scores.__contains__, (*UNITS, "calls")))
+            unit = next(filter(entry.scores.__contains__, UNITS))
             scores = scores_of(trials[entry.trial])
             tried.append(Tried(entry.setting, scores, entry.value(unit)))
             most = max([most, *map(abs, _known(scores))])  # a metric of the user's may exceed 1
@@ -108,8 +109,11 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     words = f"{change}: {signed_interval(*ends, is_rate=is_rate, points=True)}"
     if effect.cost_ratio is None:
         return words
-    what = next(filter(report.objectives.__contains__, UNITS), "calls")
-    return f"{words}, {effect.cost_ratio:.2g} times the {UNITS.get(what, what)}"
+    what = UNITS[next(filter(report.objectives.__contains__, UNITS), "calls")]
+    times = price_times(effect.cost_ratio)
+    if times == "1.00 times":
+        return f"{words}, the same {what}"
+    return f"{words}, {times} the {what}"
 
 
 def effect_lines(report: StudyReport) -> list[str]:
@@ -140,7 +144,7 @@ def _change(effect: Effect) -> str:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
-    return str(value)
+    return "the default" if value is None else str(value)
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
@@ -212,8 +216,12 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
         )
     if validation.same:
         return "no setting was better than the default, which is the winner"
+    handed_over = ""
+    if validation.handed_over == DEFAULT:
+        handed_over = ": the default is handed over"
     if validation.unread or validation.difference is None:
-        return f"{validation.unread}: whether the winner is better than the default is not known"
+        known = "whether the winner is better than the default is not known"
+        return f"{validation.unread}: {known}{handed_over}"
     is_rate, difference = validation.winner.rate, validation.difference
     ends = (difference.value, difference.low, difference.high)
     gained = signed_interval(*ends, is_rate=is_rate, points=True)
@@ -222,7 +230,7 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
     if validation.outcome == A:
         return f"the winner is better than the default {shown}"
     if validation.outcome == B:
-        return f"the winner is worse than the default {shown}: the default is handed over"
+        return f"the winner is worse than the default {shown}{handed_over}"
     return f"no gain over the default could be shown {shown}"
 
 

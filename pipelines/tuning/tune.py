@@ -44,7 +44,7 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of, save_with_lm
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import check_kind, made_with, versions
-from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
+from ..runs.study_file import DEFAULT, StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE, Untracked, to_show
 from ..tracking.live import Tracking
@@ -320,7 +320,7 @@ def _finished(plan: StudyPlan) -> Study | None:
         stored.winner = saved_program(folder / WINNER)
     if judged := stored.report.validation:
         chosen = stored.winner
-        if judged.outcome == B:
+        if judged.handed_over == DEFAULT:
             chosen = saved_program(folder / FOUND)
         stored.validation = _judged(folder, "winner", plan.validation, chosen)
         if not judged.same:
@@ -371,7 +371,7 @@ def _finish(
                 if unjudged is None:
                     default = scorer.default()
                     validated, evaluations = _validated(job, default, winner, validation)
-                    if validated.outcome == B:  # what is shown to be worse is not handed over
+                    if validated.handed_over == DEFAULT:
                         save_with_lm(winner, job.folder / FOUND, job.lm, job.train)
                         save_with_lm(default, job.folder / WINNER, job.lm, job.train)
                         winner = default
@@ -477,9 +477,9 @@ def _validated(
     Raises BudgetSpent and Unanswered.
     """
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
-    programs = {"winner": winner}
+    programs = {WINNER: winner}
     if not same:
-        programs["default"] = default
+        programs[DEFAULT] = default
     evaluations = []
     for name, program in programs.items():
         named = {"run_name": None, "label": f"{name} on validation"}
@@ -511,7 +511,8 @@ def _validated(
         failures=evaluations[0].summary.failures,
     )
     if not same:
-        pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
+        compared = compare(evaluations[1], evaluations[0], names=(DEFAULT, WINNER))
+        pair = compared.pairs[0]
         spans = objective == "f1" and job.metric.default
         difference: Pair | Difference = pair
         outcome = pair.outcome
@@ -519,6 +520,8 @@ def _validated(
             difference, outcome = pair.f1, pair.f1_outcome
         ends = ScoreFields(value=difference.difference, low=difference.low, high=difference.high)
         found = {"difference": ends, "p": pair.p, "outcome": outcome, "unread": pair.cause}
+        if outcome == B or not compared.runs[1].usable:
+            found["handed_over"] = DEFAULT
         judged = judged.but(**without_none(found))
     return judged, evaluations
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from folkmoot.modules.statistics.field import FEWEST, Exit, FieldWatch, leaving
+from folkmoot.modules.statistics.field import Exit, FieldWatch, leaving
+from folkmoot.modules.statistics.statistics import FEWEST
 
 NONE: dict[int, frozenset[int]] = {}
 STEPS = {(0, 1): "no_worse", (1, 2): "no_worse"}

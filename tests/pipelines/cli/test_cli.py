@@ -81,7 +81,10 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     (tmp_path / "out" / "results.jsonl").write_text("")  # as of a run that was stopped at once
     other = evaluate(scripted, ten, "--out", tmp_path / "other")
     assert "next: folkmoot try " in other.stdout
-    # A run that stopped early is no rival.
+    # A run that stopped early, or failed throughout, is no rival.
+    told, scripted.reply = scripted.reply, lambda body: (400, {}, {"error": {"message": "no"}})
+    evaluate(scripted, ten, "--out", tmp_path / "failed", program="single:cot")
+    scripted.reply = told
     evaluate(scripted, ten, "--out", tmp_path / "short", "--budget", "3 calls", program=SPEC)
     last = evaluate(scripted, ten, "--out", tmp_path / "last", program="single:zero_shot")
     assert f"next: folkmoot compare {tmp_path / 'other'} {tmp_path / 'last'}" in last.stdout

@@ -22,7 +22,11 @@ BAD: list[tuple[list[str], str]] = [
     (["evaluate", *ONE[2:], "pipeline.yaml"], "run it by folkmoot pipeline pipeline.yaml"),
     (["tune", "pipeline.yaml", *PARTS], "run it by folkmoot pipeline pipeline.yaml"),
     (["evaluate", *ONE[2:], "words.txt"], "words.txt holds no program: name a YAML file"),
-    (["evaluate", *ONE[2:], "team.py"], "name the program in it, such as team.py:NAME"),
+    (["evaluate", *ONE[2:], "crew.py"], "name the program in it, such as crew.py:NAME"),
+    (
+        ["evaluate", "crew", *ONE[2:]],
+        "there is no program or file 'crew' (did you mean 'crew.py:NAME'",
+    ),
     ([*ONE, "--metric", "nomod:f"], "there is no metric or module 'nomod'"),
     ([*ONE, "--roles", "other.jsonl"], "a role is wanted here"),
     ([*ONE[:3], "sample-chioce"], "did you mean 'sample-choice'"),
@@ -53,6 +57,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--dta", "x"], "evaluate has no option --dta: did you mean --data?"),
     ([*ONE, "other.jsonl"], "'other.jsonl' is one word too many"),
     (["tune", "single", "--data", "questions.jsonl"], "its questions are --train and --validation"),
+    (["data", "questions.jsonl"], "No such command 'questions.jsonl': folkmoot data has check"),
     (["evalute", *ONE[1:]], "Did you mean 'evaluate'?"),
     ([*ONE, "--out", "questions.jsonl"], "questions.jsonl cannot be written"),
     ([*ONE, "--out", "x" * 300, "--dry-run"], "cannot be written (File name too long)"),
@@ -88,7 +93,7 @@ def test_bad_input_is_refused_before_any_call(words, told, scripted, home):
     (home / "pipeline.yaml").write_text("data: q.jsonl\nprograms: [single:cot]\ncompile: {}\n")
     (home / "list.json").write_text('[{"question": "Who?", "answer": "I"}]')
     (home / "words.txt").write_text("What it says: words: and more\n")
-    (home / "team.py").write_text("def team(question): ...\n")
+    (home / "crew.py").write_text("def team(question): ...\n")
     (home / "folder").mkdir()
     result = folkmoot(*words, *lm(scripted), code=2)
     assert told in result.stderr

@@ -35,6 +35,10 @@ def test_without_an_id_what_went_wrong_stands_first(scripted: ScriptedServer, te
     scripted.reply = lambda _: failed
     last = evaluate(scripted, ten, "--out", "failed", program="single:cot", code=1)
     assert last.stdout.splitlines()[-1] == "next: folkmoot show failed"
+    listed = {
+        card["folder"]: card["score"] for card in json.loads(folkmoot("runs", ".", "--json").stdout)
+    }
+    assert (listed["failed"], bool(listed["run"])) == (None, True)
 
 
 def test_help_shows_the_usual_options_and_all_in_groups_when_asked() -> None:

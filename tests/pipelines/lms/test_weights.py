@@ -12,13 +12,15 @@ import httpx
 import huggingface_hub
 import psutil
 import pytest
-from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.lms import embedded, weights
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.named import engine_of
+
+GONE = httpx.Response(404, request=httpx.Request("GET", "https://hub.example"))
 
 
 def gguf(path: Path, content: str = "tiny") -> Path:
@@ -132,19 +134,28 @@ def test_the_hub_is_asked_for_the_pinned_revision(far, tmp_path, cache, monkeypa
     assert path.read_bytes() == (tmp_path / "far.gguf").read_bytes()
 
 
-def test_a_hub_that_cannot_be_reached_gets_a_sentence(cache, far, monkeypatch):
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (httpx.ConnectError("no name"), r"cannot be reached \(ConnectError\): go online once"),
+        (
+            HfHubHTTPError("gone", response=GONE),
+            r"does not give it \(HfHubHTTPError\): check the name",
+        ),
+    ],
+)
+def test_a_hub_that_gives_nothing_gets_a_sentence(cache, far, monkeypatch, problem, said):
     def download(*_: Any, **__: Any) -> str:
         raise LocalEntryNotFoundError("not in the cache")
 
     def unreached(*_: Any, **__: Any) -> None:
-        raise httpx.ConnectError("name or service not known")
+        raise problem
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreached)
-    said = r"^org/repo:m.gguf is not on this machine, and the hub .* \(ConnectError\)"
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=f"^org/repo:m.gguf is not .*, and the hub {said}"):
         fm.lm("local/hf:org/repo:m.gguf")
-    with pytest.raises(UserError, match="the hub does not give it"):
+    with pytest.raises(UserError, match=f"the hub {said}"):
         weights.get_weights("far", cache)
     with pytest.raises(UserError, match="not on this machine: folkmoot lms get far"):
         weights.weights_of("far", cache).path(cache)

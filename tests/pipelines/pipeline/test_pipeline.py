@@ -187,6 +187,10 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_
         ({"tune": {"space": "max_rounds"}}, "give parameters of the pipeline's programs"),
         ({"tune": {"space": {"program": "single"}}}, "give parameters of the pipeline's programs"),
         ({"tune": {"space": {"max_rouns": [1]}}}, r"be tuned: .*\(did you mean 'max_rounds'\?\)"),
+        (
+            {"tune": {"space": {"strategy": ["cot", "simple"]}}, "programs": ["single:cot"]},
+            "with strategy set, the program in single:cot would have other agents",
+        ),
         ({"lm_set": ["jugde.top_p=0.5"]}, "there is no agent 'jugde'"),
         ({"lm": {"*": "openai/scripted", "jugde": "openai/m"}}, "jugde its own LM, and no program"),
         ({"register": "x"}, "register needs MLflow"),

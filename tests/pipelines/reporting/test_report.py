@@ -149,8 +149,9 @@ def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
-    ahead = "one agent is ahead so far, undecided. Against talk: 60% against 50% on 100 questions"
-    assert found.headline.startswith(f"{ahead}: +10 points")
+    ahead = "one agent is ahead so far, but it is undecided whether by chance. "
+    figures = "Against talk: 60% against 50% on 100 questions: +10 points"
+    assert found.headline.startswith(f"{ahead}{figures}")
     shown_page = page(found)
     first = ["folkmoot report", "Where they differ", "Tests and prices", "Accuracy against price"]
     parts = ["Inside the protocols", "talk", "Dialogues worth reading", "talk"]

@@ -145,6 +145,7 @@ def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:
         ({"study": optuna.create_study(direction="maximize"), "workers": 2}, "leave out workers="),
         ({"callbacks": [print], "workers": 2}, "leave out workers="),
         ({"sampler": 3}, "no sampler 3"),
+        ({"study": ["x"]}, r"study is \['x'\]: give a name"),
     ],
 )
 def test_what_cannot_be_used_is_refused(scripted: Any, options: dict[str, Any], said: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,10 +22,14 @@ from tuned import (
 )
 
 import folkmoot as fm
+from folkmoot.modules.statistics.effects import Effect
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.runs.manifest import OtherRun
-from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.runs.study_file import StudyReport
+from folkmoot.pipelines.testing.replies import text_of
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.pipelines.tuning.card import KIND
+from folkmoot.pipelines.tuning.report import effect_words
 from folkmoot.signatures.roles import Reasoner
 
 ROUNDS = {
@@ -264,17 +269,34 @@ def test_a_judge_with_an_lm_of_its_own_is_left_out_of_what_is_replayed(scripted:
     assert {entry.setting["tie_break"] for entry in study.trials} == {"judge", "majority"}
 
 
-def test_a_winner_shown_to_be_worse_is_not_handed_over(scripted: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "the winner is worse than the default"),
+        ("I cannot say.", "whether the winner is better than the default is not known"),
+    ],
+)
+def test_a_winner_that_is_worse_or_unreadable_is_not_handed_over(
+    scripted: Any, tmp_path: Path, said: str | None, why: str
+) -> None:
     """Reasoning is right on the training questions alone, and no reasoning on the others."""
 
     def by_heart(role: str, round: int, number: int, before: list[str]) -> bool:
         return (role == "reasoner") == (number < 20)
 
-    scripted.reply = scripted_by(by_heart)
+    known = scripted_by(by_heart)
+
+    def reply(body: dict[str, Any]) -> str:
+        held_out = re.search(r"Question 2\d\?", text_of(body))
+        if said and held_out and "reasoning" in wanted_fields(body):
+            return said
+        return known(body)
+
+    scripted.reply = reply
     space = {"program": "single", "strategy": ["simple", "cot"], "sampling": {"temperature": None}}
     study = tuned(scripted, space, tmp_path / "out")
     assert study.report.best.setting["strategy"] == "cot"
-    assert "the winner is worse than the default" in study.report.verdict
+    assert why in study.report.verdict
     assert study.report.verdict.endswith("the default is handed over")
     found = fm.load_program(tmp_path / "out/found")
     handed_over = fm.load_program(tmp_path / "out")
@@ -300,6 +322,29 @@ def test_a_study_in_which_all_failed_tries_again(scripted: Any, tmp_path: Path) 
     scripted.reply = scripted_by(critic_first)
     again = tuned(scripted, "single:cot", tmp_path / "out", trials=2)
     assert (again.report.trials["complete"], again.empty, again.stopped) == (2, False, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "objective", "ratio", "said"),
+    [
+        (
+            (2, 1),
+            "calls",
+            1.8,
+            "2 instead of 1: +3.0 points [0.0, +5.0], 1.8 times the number of calls",
+        ),
+        (
+            (0.5, None),
+            "cost",
+            1.0,
+            "0.5 instead of the default: +3.0 points [0.0, +5.0], the same price",
+        ),
+    ],
+)
+def test_an_effect_is_a_sentence(values: Any, objective: str, ratio: float, said: str) -> None:
+    effect = Effect("a", *values, 0.03, 0.0, 0.05, cost_ratio=ratio)
+    report = StudyReport(best=None, objectives=["accuracy", objective])
+    assert effect_words(effect, report) == f"a {said}"
 
 
 def test_new_validation_questions_are_asked_beside_them(scripted: Any, tmp_path: Path) -> None:
