@@ -423,7 +423,8 @@ def _last_line(file: IO[bytes]) -> str:
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 _NAMES_AN_ERROR = re.compile(
     r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b"
-    r"(?:.*:[ \t]*\n)*.*)",  # what ends with a colon is only its beginning
+    # What ends with a colon or a tag is only its beginning, as are pydantic's count and field.
+    r"(?:.*(?:[:>][ \t]*\n\s*|\d+ validation errors? for .*\n.*\n))*.*)",
     re.M,
 )
 
