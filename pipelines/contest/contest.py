@@ -359,12 +359,10 @@ def _standings(race: Race) -> list[Place]:
 
 def ready(entrant: Entrant) -> Any:
     """The program of an entrant with its LM in every agent, ready to be asked."""
-    if entrant.program.foreign and not entrant.program.started:
-        return entrant.program.as_given
     program: Program = entrant.program.deepcopy()
     for seat in program.seats().values():
         seat.predict.lm = seat.predict.lm or entrant.lm
-    return program
+    return program if program.started else program.as_given
 
 
 def save_winner(winner: Entrant, folder: Path, asked: Sequence[Question]) -> bool:

@@ -423,7 +423,8 @@ def _last_line(file: IO[bytes]) -> str:
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 _NAMES_AN_ERROR = re.compile(
     r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b"
-    r"(?:.*:[ \t]*\n)*.*)",  # after a line that ends with a colon, the message goes on
+    # After a line that ends with a colon or a tag, and after pydantic's count, the message goes on.
+    r"(?:.*(?:[:>][ \t]*\n\s*|\d+ validation errors? for .*\n.*\n))*.*)",
     re.M,
 )
 

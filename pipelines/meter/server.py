@@ -542,7 +542,8 @@ class _Server:
         # The token is the only key: a program that outlives its question reaches no LM.
         session = self.sessions.get(request.match_info["token"])
         if session is None:
-            return _problem(401, "this address was for a question that has ended or never began")
+            said = "this address was for a question that has ended or never began"
+            return _problem(401, f"{said}: make a client for each question, at its own endpoint")
         path = path_in(request.match_info["path"])
         if path.partition("/")[0] == "models" and request.method == "GET":
             return web.json_response(_models(session, path.removeprefix("models").strip("/")))

@@ -260,6 +260,7 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
     assert result.score == 1.0
     codes = {"path": 404, "token": 401, "body": 400, "form": 400, "state": 400}
     assert {name: seen[name][0] for name in codes} == codes
+    assert "make a client for each question" in seen["token"][1]
     assert seen["embeddings"][0] == 400
     assert "--lm small=openai/MODEL" in seen["embeddings"][1]
     assert [model["id"] for model in seen["models"]["data"]] == ["openai/m"]

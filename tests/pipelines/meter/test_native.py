@@ -389,6 +389,9 @@ def test_a_stream_cut_off_is_in_no_cache(ended: str | None, kept: bool, tmp_path
     assert entry["kept"] is kept
 
 
+ONE_BAD = "core.ValidationError: 1 validation error for Answer\nanswer"
+
+
 @pytest.mark.parametrize(
     ("complaint", "reason"),
     [
@@ -396,6 +399,11 @@ def test_a_stream_cut_off_is_in_no_cache(ended: str | None, kept: bool, tmp_path
         ("| Traceback |\n| ValueError: bad |\n+------------+", "ValueError: bad"),
         ("it broke", "it broke"),
         ("ValueError: these lack:\n  name, age\nbye", "ValueError: these lack: name, age"),
+        (
+            "x.RetryError: <tries>\n\n<try>\n    1 is bad\n</try>",
+            "x.RetryError: <tries> <try> 1 is bad",
+        ),
+        (f"{ONE_BAD}\n  Not a number\n    See https", f"{' '.join(ONE_BAD.split())} Not a number"),
     ],
 )
 def test_an_error_row_names_the_error(complaint: str, reason: str, tmp_path: Path) -> None:
