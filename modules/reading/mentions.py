@@ -49,7 +49,7 @@ _DRESSING = (
     (pattern(r"(?<![\w$])\$\s*\(?([A-Z])\)?\s*\$(?!\w)"), r"(\1)"),
     # in Chinese and Japanese, a label follows without a space
     (pattern(r"(?<=[是为為选選项項はが])(?=[A-Z](?![A-Za-z]))"), " "),
-    (pattern(r"(?<=(?<![A-Za-z])[A-Z])(?:です|입니다)"), "."),
+    (pattern(r"(?<![A-Za-z])([A-Z])(?:です|입니다)"), r"\1."),
     (pattern(r"<(?:final_?)?answer>", re.I), " answer: "),
     (pattern(r"</(?:final_?)?answer>", re.I), "\n"),
     # a label in bold is a label, not an article
