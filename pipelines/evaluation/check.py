@@ -23,7 +23,7 @@ from ..runs.manifest import MANIFEST
 MOST_REPEATS = 1_000
 
 
-def noted(program: Any, questions: Sequence[Question], lm: object = None) -> list[str]:
+def noted(program: Program, questions: Sequence[Question], lm: object = None) -> list[str]:
     """Warnings before a program is asked: fields and prompts that its LMs never see, and an adapter
     that it bypasses.
 
