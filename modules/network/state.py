@@ -290,7 +290,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
             raise UserError(f"{where} cannot be loaded: {what}.") from None
         return state
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """What the state says beside its numbers."""
         return {
             "config": self.config.to_dict(),
@@ -373,7 +373,7 @@ def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights 
 
 
 def _take(
-    arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: Any = np.float64
+    arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: npt.DTypeLike = np.float64
 ) -> Array:
     array = arrays.pop(name)
     if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():

@@ -7,7 +7,7 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .asked import Kind
 from .choices import read_choice
@@ -316,7 +316,7 @@ def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
         return False
 
 
-def comparable(gold: Gold | None, answer: Any, kind: Kind) -> tuple[Gold | None, Any]:
+def comparable(gold: Gold | None, answer: object, kind: Kind) -> tuple[Gold | None, object]:
     """The gold answer (several accepted ones as a list) and another answer, written so that a
     user's metric can compare them as texts: numbers as plain decimals, yes and no in the words of
     the gold answer.

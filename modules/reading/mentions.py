@@ -12,8 +12,8 @@ from typing import Any, cast
 class _Pattern:
     """A regular expression that is compiled when it is first used."""
 
-    def __init__(self, *made: Any) -> None:
-        self._made = made
+    def __init__(self, text: str, flags: int) -> None:
+        self._made = text, flags
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(re.compile(*self._made), name)

@@ -146,7 +146,7 @@ class ResultRow(Keyed):
     feedback: str | None = None
     check: CheckFields | None = None
     metric_usage: UsageFields | None = None
-    worth: list[list[Any]] | None = None
+    worth: list[list[float | None]] | None = None
     shown: dict[str, str] | None = None
 
 

@@ -112,7 +112,7 @@ def confirm(
     request: Spending,
     view: Planned,
     lines: Iterable[str | Table],
-    document: Callable[[], Any],
+    document: Callable[[], object],
     cost: tuple[float, float] | None = None,
     guessed: str = "",
 ) -> None:
@@ -160,7 +160,7 @@ def finish(
     leave(None, code)
 
 
-def present(view: View, document: Any, show: Callable[[], None]) -> None:
+def present(view: View, document: object, show: Callable[[], None]) -> None:
     """Print the outcome as JSON, or show it."""
     end_line()
     if view.as_json:

@@ -23,7 +23,7 @@ from ..runs.manifest import MANIFEST
 MOST_REPEATS = 1_000
 
 
-def noted(program: Any, questions: Sequence[Question], lm: object = None) -> list[str]:
+def noted(program: Program, questions: Sequence[Question], lm: object = None) -> list[str]:
     """Warnings about what is given to a program but will not be used: LMs, fields, prompts, and
     DSPy's adapter.
 

@@ -53,7 +53,7 @@ class LogAnswer(NamedTuple):
     error: str | None = None
     turns: tuple[tuple[int, str, str | None, str], ...] = ()
     score: float | None = None
-    metric: Mapping[str, Any] | None = None
+    metric: Mapping[str, object] | None = None
     repeat: int | str = 0
     left_out: str | None = None
     outcome: bool = False

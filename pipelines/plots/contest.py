@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 from .figure import COLOURS, GREY, Units, new_figure, saved
 from .prices import write_names
 
 
 def course_plot(
-    course: Sequence[Mapping[str, Any]],
+    course: Sequence[Mapping[str, object]],
     path: Path,
     *,
     reference: str = "the reference",

@@ -114,7 +114,7 @@ class _ToTrain:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        types = dict[str, Any]()
+        types = dict[str, object]()
         for field in (*fields(NetworkConfig), *fields(TrainingSettings)):
             types[field.name] = field.type
         types |= dict.fromkeys(OF_PROGRAM)
