@@ -48,10 +48,13 @@ _NO_MONEY = pattern(
     r"budget limit exceeded|out of (?:call volume quota|extra usage)|codingplan subscription|"
     r"subscription plan does not (?:yet )?include access|余额不足|额度不足|额度已用尽|欠费|"
     r"overdue balance|free tier of the model has been exhausted|exceeded\w*budget|"
-    r"(?:out of|no|more|included) credits|credits have been (?:exhausted|used up)|payment method|"
-    r"billing_disabled|free allocation|subscription quota|trial (?:has )?(?:expired|ended)|"
-    r"额度已用完"
+    r"billing_disabled|额度已用完"
 )
+_NO_CREDIT = pattern(
+    r"(?:out of|no|more|included) credits|credits have been (?:exhausted|used up)|payment method|"
+    r"free allocation|subscription quota|trial (?:has )?(?:expired|ended)"
+)
+"""The same in words that a question may have, too, which some servers repeat."""
 _LIMIT_REACHED = pattern(
     r"(?:usage|spend|cost|daily|weekly|monthly)\b.{0,20}\blimit\b.{0,20}\b(?:reached|exceeded)|"
     r"reached your quota|quota (?:is |has been )?(?:reached|exceeded|exhausted|used up)"
@@ -188,10 +191,12 @@ def failure_of(
     reason = error_in(text)
     words = f"{text} {reason}".casefold()  # both, since JSON may write letters as escapes
     name, model, key = endpoint.name, endpoint.model, endpoint.key
+    said = reason.casefold()
     broke = status in (400, 401, 403, 412) and (
-        _NO_MONEY.search(words) or _LIMIT_REACHED.search(words)
+        _NO_MONEY.search(words) or _LIMIT_REACHED.search(said) or _NO_CREDIT.search(said)
     )
-    if status == 402 or broke or (status == 429 and _out_of_money(words)):
+    limited = status == 429 and (_out_of_money(words) or _NO_CREDIT.search(said))
+    if status == 402 or broke or limited:
         return _no_quota(name, status, reason)
     # Amazon and some routers report what is only for a moment with status 400.
     passing = status == 400 and _PASSING.search(words) is not None
@@ -209,7 +214,7 @@ def failure_of(
         )
     # 424 is Cloudflare's status for a prompt that its guardrails block, but TGI's for a reply that
     # failed midway. 498 is Groq's for a flex tier without capacity, 499 that of a cancelled call.
-    flagged = _FLAGGED.search(words)
+    flagged = _FLAGGED.search(said)  # not the whole text, which may repeat the question
     if status in (408, 409, 425, 429, 498, 499) or (status == 424 and not flagged):
         passing = True
     no_channel = status == 503 and not endpoint.answered and _NO_CHANNEL.search(words)
@@ -479,10 +484,11 @@ def changes_of(
     """
     status = getattr(problem, "status", 0)
     text = getattr(problem, "text", "") or str(problem)
-    words = f"{text} {error_in(text)}".casefold()
+    reason = error_in(text).casefold()
+    words = f"{text} {reason}".casefold()
     refused = status in (400, 422, 501) or _UNSERVED in words
     refused |= status == 500 and attempt > 1
-    if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(words):
+    if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(reason):
         return
     system = not habits.folds and _has_system(payload.get("messages") or ())
     if system and _NO_SYSTEM.search(words):

@@ -943,6 +943,8 @@ def test_what_the_words_of_a_failure_mean(kind, status, words, answered):
         ("stop", "Remove stopSequences and try again"),
         ("seed", "random_seed: Extra inputs are not permitted"),
         ("temperature", "Sampling parameters are not supported by this model"),
+        # a server that repeats the question in its refusal
+        ("seed", '{"detail": [{"msg": "no seed", "input": "Which content is inappropriate?"}]}'),
         ("service_tier", "Invalid service tier"),
         ("verbosity", "'x' is not supported. Supported values are: 'medium'."),
     ],
