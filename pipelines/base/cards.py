@@ -57,14 +57,20 @@ class Score:
         return cls(name, value, low, high, None if n is None else int(n), score.get("rate", True))
 
     def __str__(self) -> str:
-        if self.name == DIFFERENCE:
-            return signed_interval(self.value, self.low, self.high, is_rate=self.rate)
         return percent(vars(self))
 
     def figures(self) -> dict[str, float]:
         """The score and the ends of its interval, by name."""
         ends = {f"{self.name}_low": self.low, f"{self.name}_high": self.high}
         return {self.name: self.value, **ends}
+
+
+@dataclass(frozen=True)
+class Gap(Score):
+    """A score that is a difference, to another program's or between two arms."""
+
+    def __str__(self) -> str:
+        return signed_interval(self.value, self.low, self.high, is_rate=self.rate)
 
 
 @dataclass(frozen=True)

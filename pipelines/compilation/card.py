@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.reading.grading import metric_name
-from ..base.cards import Card, Content, Kind, Score, TableEntry, ask_command, kept_files, kinds_in
+from ..base.cards import (
+    Card,
+    Content,
+    Gap,
+    Kind,
+    Score,
+    TableEntry,
+    ask_command,
+    kept_files,
+    kinds_in,
+)
 from ..base.journal import read_object, records
 from ..comparison.verdict import BEATS, UNDECIDED, WORSE, A, B
 from ..evaluation.card import about, costs_of
@@ -47,7 +57,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         # Without an evaluation after, the given program was compared with itself.
         if len(evaluated) > 1:
             difference = {**pair, "value": pair["difference"]}
-            card.scores.append(Score.of("difference", difference))
+            card.scores.append(Gap.of("difference", difference))
         outcome = pair["outcome"]
         card.outcome = {A: UNDECIDED, B: WORSE}.get(outcome, outcome)
         if result["gain"]:  # of phrases F1 decides, which that outcome is not about

@@ -12,7 +12,17 @@ from typing import Any
 from ...modules.base.keyed import only
 from ...modules.reading.grading import metric_name
 from ...modules.reading.row import CHECK
-from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, ask_command, program_options
+from ..base.cards import (
+    Card,
+    Content,
+    Drawn,
+    Gap,
+    Kind,
+    Score,
+    TableEntry,
+    ask_command,
+    program_options,
+)
 from ..base.journal import read_object
 from ..evaluation.card import costs_of
 from ..lms.ledger import totals
@@ -60,7 +70,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
             won = {**vars(contest.winning), "value": contest.winning.right, "rate": rate}
             card.scores = [Score.of(name, won)]
             if (gap := contest.winning.shown.difference) is not None:
-                card.scores.append(Score("difference", *gap, contest.winning.n, rate))
+                card.scores.append(Gap("difference", *gap, contest.winning.n, rate))
         card.next = winner_commands(contest).get("ask")
     return card
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Content, Kind, Score, TableEntry, kept_files
+from ..base.cards import Card, Content, Gap, Kind, TableEntry, kept_files
 from ..base.wording import counted
 from ..lms.ledger import totals
 from ..runs.manifest import MANIFEST
@@ -28,10 +28,10 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         total = result["total"]
         if total["value"] is not None:
             about = {"n": result["questions"], "rate": result["rate"]}
-            card.scores = [Score.of("difference", {**total, **about})]
+            card.scores = [Gap.of("difference", {**total, **about})]
         for name, part in result["parts"].items():
             if part["value"] is not None:
-                card.scores.append(Score.of(name, {**part, "rate": result["rate"]}))
+                card.scores.append(Gap.of(name, {**part, "rate": result["rate"]}))
         card.artifacts = partial(_artifacts, folder, dict(document))
         card.pictures[folder / WATERFALL] = " ".join(card.sentences)
     # The budget-matched agent has its runs a folder deeper.

@@ -15,6 +15,7 @@ from ..base.cards import (
     Card,
     Content,
     Drawn,
+    Gap,
     Kind,
     Score,
     State,
@@ -67,7 +68,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     if held_out.get(handed_over):
         card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]
     if held_out.get("difference"):
-        card.scores.append(Score.of("difference", held_out["difference"]))
+        card.scores.append(Gap.of("difference", held_out["difference"]))
     card.children = [run for run in sorted(folder.glob("validation/*")) if run.is_dir()]
     if summary := read_object(folder / "validation" / handed_over / SUMMARY):
         card.costs = costs_of(summary)

@@ -21,6 +21,7 @@ from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.modules.statistics.controls import PARTS, expected_vote, gain_part, half_width
+from folkmoot.pipelines.controls.card import KIND
 from folkmoot.pipelines.controls.plan import plan_controls
 from folkmoot.pipelines.controls.request import ControlsRequest
 from folkmoot.pipelines.testing.replies import filled, text_of
@@ -130,6 +131,8 @@ def test_the_same_call_asks_nothing_twice_and_arms_can_be_chosen(tmp_path: Path)
     again = controls(tmp_path / "run", scripted, without=["stance,self_consistency,thinking"])
     assert scripted.calls == calls
     assert again.to_dict()["parts"] == first.to_dict()["parts"]
+    (part,) = [line for line in KIND.card(again.folder).lines() if line.startswith("content: ")]
+    assert "%" not in part  # a difference, not a share
     refused("one_context", controls, run, scripted, arms=["one_contxt"])
     refused("differs", controls, run, scripted, seed=1)
     with pytest.raises(fm.UserError, match="not an LM of"):
