@@ -297,8 +297,6 @@ class AnswerSheet:
             row["program"] = program
         self.rows.append(row)
         self.state.count(row)
-        done, score = self.state.done, self.state.score
-        self.run.tracking.show(done, {self.state.metric: score / done, "questions": done})
         self.tell()
         # A trial or a candidate may be this bad: then it loses, and its study goes on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
