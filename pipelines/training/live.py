@@ -80,9 +80,7 @@ def live(
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
         books = open_books(kept, records=records, lms=about["lms"], cache=cache)
         with books, quiet, metering(lms_in(network, lm)):
-            log = learn(
-                folder, state, asked, _answering(network, questions), training, tracked, progress
-            )
+            log = learn(folder, state, asked, _answering(network, questions), training, progress)
         network.save(folder)
         tracked.end()
         about["mlflow_run_id"] = tracked.run_id

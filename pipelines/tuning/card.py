@@ -118,7 +118,8 @@ def _sentences(report: StudyReport) -> Iterator[str]:
         for number, entry in enumerate(report.front, 1):
             scores = ", ".join(f"{name} {entry.value(name):.4g}" for name in report.objectives)
             yield f"Pareto-optimal {number}: {scores}: {setting_words(entry.setting)}."
-    ended = ", ".join(f"{count:,} {state}" for state, count in report.trials.items() if count)
+    states = {**report.trials, "replayed": report.trials["told"], "told": 0}
+    ended = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
     made, saved = report.calls["made"], report.calls["saved"]
     yield f"Trials: {ended or 'none'}; {made:,} calls made by them, {saved:,} saved."
     yield from effect_lines(report)
