@@ -434,7 +434,7 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
             pairs.append((EVERY, lm))
     named = {seat: seating.make(lm, seat=seat) for seat, lm in pairs if seat != EVERY}
     every = [seating.make(lm) for seat, lm in pairs if seat == EVERY]
-    return every or [dspy.settings.lm or seating.make(None)], named
+    return every or [seating.make(dspy.settings.lm)], named
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:

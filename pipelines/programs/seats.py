@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -146,6 +146,8 @@ class Seating:
         `--lm replay/DIR`, which has one for every agent.
         """
         if name is not None and not isinstance(name, str):
+            if not any(name is made for made in self._made.values()):
+                self._refuse_late(name, seat, settings)
             return name
         if self.replays is not None or (seat != EVERY and bool(_find(self.seated, seat))):
             return None
@@ -181,6 +183,34 @@ class Seating:
         if key not in self._made:
             self._made[key] = lm(name, **chosen)
         return self._made[key]
+
+    def _refuse_late(self, made: Any, seat: str, settings: Iterable[str]) -> None:
+        """Raise UserError for a setting that would change nothing, since the LM is made already."""
+        late = list(settings)
+        # Where other LMs are named, a setting of all LMs is for these.
+        if not any(isinstance(value, str) for value in self.seated.values()):
+            late += self._given()
+            if EVERY in self.addresses:
+                late.append("api_base")
+        if _find(self.addresses, seat):
+            late.append("api_base")
+        late += self.chosen_for(seat)
+        model = str(getattr(made, "model", made))
+        if model in self.priced:
+            late.append("price")
+        if late:
+            raise UserError(
+                f"{model} is an LM that is made already, which {late[0]} does not change: give it "
+                f"where the LM is made, as in fm.lm('{model}', {late[0]}=…)"
+            )
+
+    def _given(self) -> list[str]:
+        """The settings of all LMs that were given for this run."""
+        given: list[str] = []
+        for name in ("temperature", "max_tokens", "answer_form"):
+            if name not in self.options.defaults and self._of(name) is not None:
+                given.append(name)
+        return given
 
     @property
     def replays(self) -> Path | None:
@@ -242,7 +272,7 @@ class Seating:
         rest = None
         own_module = program.foreign and EVERY not in (*lms, *bases)
         if own_module and dspy.settings.lm:
-            rest = dspy.settings.lm  # its module has set it
+            rest = self.make(dspy.settings.lm)  # its module has set it
         elif (
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
@@ -276,10 +306,7 @@ class Seating:
 
     def _replay(self, program: Program, folder: Path) -> tuple[Program, dspy.BaseLM | None]:
         """As `seat`, with the LMs of a recorded run. Raises UserError for options on LMs."""
-        given: list[str] = []
-        for name in ("temperature", "max_tokens", "answer_form"):
-            if name not in self.options.defaults and self._of(name) is not None:
-                given.append(name)
+        given = self._given()
         given += [name for name in ("api_base", "price", "lm_set") if self.asked(name)]
         options = ["--" + name.replace("_", "-") for name in given]
         if len(_lms_by_seat(self.asked("lm"))) > 1:

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 import children
+import dspy
 import mlflow
 import pytest
 from cli_helpers import folkmoot
@@ -32,7 +33,7 @@ from folkmoot.pipelines.contest.plan import plan_contest
 from folkmoot.pipelines.contest.request import ContestRequest
 from folkmoot.pipelines.lms.prices import Prices
 from folkmoot.pipelines.runs.rows import read_rows
-from folkmoot.pipelines.testing.replies import text_of
+from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 ASKED = questions(120)
@@ -496,6 +497,7 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
         ({"without": ["one prompt"]}, "one prompt stays"),
         ({"register": "a/b:c"}, "cannot be registered as 'a/b:c'"),
         ({"improve": True}, "at least 300"),
+        ({"api_base": "http://x/v1"}, "made already, which api_base does not change"),
     ],
 )
 def test_what_cannot_be_held_is_refused(options: dict[str, Any], message: str) -> None:
@@ -737,6 +739,17 @@ def test_a_selection_never_leaves_out_what_the_user_added() -> None:
     names = [entrant.name for entrant in plan_contest(request).field]
     assert len(names) == 4
     assert {"one prompt", "step by step"} < set(names)
+
+
+def test_a_module_that_wins_has_the_lm_that_won(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: filled(body, "A")
+    lm, mine = fm.lm("openai/scripted", api_base=scripted.url), dspy.Predict("question -> answer")
+    talk = fm.Deliberation(["intuitive", "reasoner"], "majority")
+    with dspy.context(adapter=dspy.JSONAdapter()):
+        contest = hold({"talk": talk, "mine": mine}, ASKED[:20], lm=lm, baseline="mine")
+        assert contest.winner_name == "mine"
+        assert contest.winner(question="Where?").answer == "A"
+    assert mine.lm is None, "the user's own module is as it was"
 
 
 def test_a_winning_command_is_named_and_not_replaced(scripted: Any, tmp_path: Path) -> None:

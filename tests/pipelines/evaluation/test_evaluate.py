@@ -218,6 +218,10 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         ([*questions(1), 7], {}, "questions, row 2: .*int"),
         (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
+        (questions(1), {"temperature": 0.5}, "made already, which temperature does not change"),
+        (questions(1), {"api_base": "http://x/v1"}, r"in fm\.lm\('openai/scripted', api_base=…"),
+        (questions(1), {"price": {"openai/scripted": (1, 2)}}, "which price does not change"),
+        (questions(1), {"lm_set": {"seed": 3}}, "which seed does not change"),
         (questions(1), {"program": 3}, "int is not a program"),
     ],
 )
