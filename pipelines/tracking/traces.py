@@ -246,7 +246,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     if not path.exists():
         return
     if urlsplit(stored.client.tracking_uri).scheme in ("", "file"):
-        raise TracesRefusedError("MLflow takes none into a folder: --traces 0 keeps none")
+        raise TracesRefusedError("MLflow takes none into a folder, but into a database or a server")
     shown: dict[str, str] | None = None
     start = state.traces
     if stored.asks:

@@ -83,6 +83,8 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
         except (IntegrityError, ProgrammingError):
             # Another machine was making the tables of a new database: they are there now.
             return opened()
+    except UserError:  # a ValueError, too
+        raise
     except ImportError as problem:
         raise _missing(problem, url) from None
     except (SQLAlchemyError, ValueError, OSError, RuntimeError, TypeError) as problem:

@@ -387,6 +387,8 @@ def _finish(
     best, verdict = None, why_no_winner(table)
     if front:
         best, verdict = front[0], conclusion(validated, job.objectives[0])
+    here = {entry.place for entry in table if entry.home == job.home}
+    own = [entry for entry in table if entry.place in here or entry.told_by in here]
     report = StudyReport(
         study=job.study,
         storage=safe_url(job.storage),
@@ -395,7 +397,7 @@ def _finish(
         seed=job.seed,
         questions=questions,
         trials=counts(table),
-        calls=calls_of(table, searched, learning),
+        calls=calls_of(own, searched, learning),
         paid=made.without(lost).to_dict(),
         best=best,
         front=front,

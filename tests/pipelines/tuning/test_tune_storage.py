@@ -14,6 +14,7 @@ from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.store import open_client
 from folkmoot.pipelines.tuning import recovery, worker, workers
+from folkmoot.pipelines.tuning.report import calls_of
 from folkmoot.pipelines.tuning.storage import open_storage, safe_url
 from folkmoot.pipelines.tuning.trial import Scorer
 
@@ -117,6 +118,7 @@ def test_machines_share_a_study(storage: str, planted: ScriptedServer, tmp_path:
     assert judged.count(True) == 1
     homes = {path.parts[-3] for path in tmp_path.glob("*/*/ledger.jsonl")}
     assert homes == {"mine", "other"}
+    assert study.report.calls["used"] < calls_of(study.report.table, 0)["used"], "only its own"
 
 
 @pytest.mark.nightly
@@ -127,7 +129,9 @@ def test_mlflow_and_optuna_need_a_database_each(postgresql, tmp_path, monkeypatc
     other = f"{postgresql.rpartition('/')[0]}/of_mlflow"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", other)
     open_client()
-    with pytest.raises(fm.UserError, match=r"not of Optuna .*: give --storage another database"):
+    with pytest.raises(
+        fm.UserError, match=r"of_mlflow is .* not of Optuna .*: give --storage another database$"
+    ):
         open_storage(other, tmp_path)
     open_storage(postgresql, tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", postgresql)
