@@ -28,7 +28,9 @@ from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
 
 
 class TableRow(NamedTuple):
-    """One row: where it stands ("line 7"), its cells by column, and why it cannot be read."""
+    """One row: its position in the source ("line 7"), its cells by column, and why it cannot be
+    read.
+    """
 
     where: str
     fields: dict[str, Any]
@@ -128,7 +130,9 @@ def _tasks(places: Iterable[Path]) -> Iterator[TableRow]:
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
-    """The rows of an open file, such as standard input: JSON if it begins so, else a table."""
+    """Return the rows of an open file, such as standard input: of JSON if it begins so, else of a
+    table.
+    """
     name = str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
     raw = Unpacked(name).read(stream)
     if raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
@@ -190,7 +194,7 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 
 
 def _without_arrays(cell: Any) -> Any:
-    """A cell with lists in place of NumPy's arrays, and with keys that are text, as in JSON."""
+    """Return a cell with lists in place of NumPy's arrays, and with text as keys, as in JSON."""
     if isinstance(cell, dict):
         return {str(key): _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
@@ -372,7 +376,7 @@ def _arrow_rows(batches: Iterable[Any], unpacked: Unpacked) -> Iterator[TableRow
 
 
 def _unpacked_size(columns: Iterable[Any]) -> int:
-    """Bytes of memory of columns of Arrow's, where each text stands by itself."""
+    """Return the bytes of memory that columns of Arrow's take when each text is separate."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -481,14 +485,14 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
 
 
 def _filled(cell: object) -> Any:
-    """The cell; None for one that is blank."""
+    """Return the cell, or None if it is blank."""
     if str(cell).strip():
         return cell
     return None
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
-    """Names without stray blanks; one that is blank is called by its place."""
+    """Return the names of columns without stray blanks; a blank one becomes the column's number."""
     header = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
     if len(set(header)) < len(header):
         raise UserError(
@@ -585,7 +589,7 @@ def _turned(whole: dict[str, Any]) -> Any:
 
 
 def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
-    """A row, or the rows inside an object that asks nothing itself (the questions of an
+    """Return a row, or the rows inside an object that is no question itself (the questions of an
     article).
     """
     inside = _table_inside(value)

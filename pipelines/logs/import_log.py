@@ -128,7 +128,7 @@ def import_log(
 
 
 def _answers(logs: Mapping[Path, Format], score: str | None) -> Iterator[LogAnswer]:
-    """The answers of all logs, one at a time, since they may not fit into memory."""
+    """Yield the answers of all logs one at a time, since they may not fit into memory."""
     for path, kind in logs.items():
         if kind.scored:
             yield from kind.read(path, score)
@@ -192,7 +192,7 @@ def _line(row: Mapping[str, object], where: str) -> bytes:
 
 
 class _Run:
-    """A run in the making: its rows, and what identifies it."""
+    """A run under construction: its rows, and its identity."""
 
     def __init__(self, folder: Path, answered: LogAnswer) -> None:
         self.agent, self.strategy = answered.agent, answered.strategy
