@@ -246,7 +246,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         hears_nobody = exchange.again is None or (name == "stance" and not exchange.stances)
         if name in AGAIN and hears_nobody:
             plan.missing[name] = "no agent of this team reads the answers of its peers"
-        # Agents that cannot begin afresh go on from their recorded first answers.
+        # Agents that cannot give new first answers go on from their recorded ones.
         elif name in AGAIN or (name == FIRST and exchange.first is not None):
             arm = AnsweringAgain(name, team, dialogues, **_branch(dialogues, request.seed))
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)

@@ -186,7 +186,7 @@ def _joined(parts: Sequence[Path], folder: Path) -> Path:
     if (folder / "model.safetensors").is_file():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Unpacked beside it and renamed, so that a folder of that name is whole.
+    # Unpacked under another name and then renamed, so that a folder of this name is complete.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mpnet-") as scratch:
         archive = Path(scratch) / "model.zip"
         with archive.open("w+b") as whole:

@@ -601,8 +601,8 @@ def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
 
 
 def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
-    """The rows in a list; where they ask, each with the texts that stand beside the list, but for
-    its id.
+    """Return the rows in a list of an object; if they are questions, each with the object's texts,
+    without its id.
     """
     if not _table_inside(whole):
         return list(whole[inside])
@@ -632,7 +632,7 @@ def _table_inside(whole: object, alone: bool = False) -> str:
     if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
         return ""
     lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
-    if len(lists) > 1:  # such as what describes the columns, beside the rows
+    if len(lists) > 1:  # such as a description of the columns, and the rows
         lists = [name for name in lists if _asks(whole[name][0])]
     if alone and len(lists) > 1:
         raise UserError(

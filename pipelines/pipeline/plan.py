@@ -145,7 +145,8 @@ class PipelineStep:
             if isinstance(lms, Mapping) and all(isinstance(name, str) for name in lms.values()):
                 every = f"{EVERY}="
                 options["lm"] = [f"{seat}={lm}".removeprefix(every) for seat, lm in lms.items()]
-            # One program alone meets the default field, and so do several beside a named one.
+            # A single program races against the default field; several race against each other,
+            # unless the file names a field.
             if len(programs) == 1 or "field" in options:
                 added = {**programs, **added}
                 options.setdefault("field", "fair")
