@@ -94,7 +94,7 @@ _LOOP = _SharedLoop("folkmoot-loop")
 _PROGRAMS = _SharedLoop("folkmoot-programs")
 """The loop for users' own coroutines, which may block it with synchronous calls."""
 
-# A forked child has copies of the loops and their locks, but not their threads: it starts afresh.
+# A forked child has copies of the loops and locks but not their threads, so it needs new ones.
 if hasattr(os, "register_at_fork"):
     for _shared in (_LOOP, _PROGRAMS):
         os.register_at_fork(after_in_child=partial(_shared.__init__, _shared.name))  # type: ignore[misc]

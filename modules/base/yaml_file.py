@@ -100,7 +100,7 @@ def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-# PyYAML reads 1e-3 as text, as YAML 1.1 does, but whoever writes it means a number.
+# PyYAML reads 1e-3 as text, by YAML 1.1, but users mean a number.
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )

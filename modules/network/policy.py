@@ -153,7 +153,7 @@ class Policies(nn.Module):
         super().__init__()
         self.config, self.n = config, n
         wide = config.hidden * config.heads
-        # The random numbers of whoever makes a network go on as if none had been made.
+        # The caller's random numbers must not depend on whether it makes a network.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.gat1 = AgentsGAT(n, config.width, config, concat=True)

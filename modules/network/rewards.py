@@ -50,8 +50,8 @@ def consensus_addition(
 
 
 def difference(answers: Answers, correct: Right, weights: Numbers) -> Numbers:
-    """Return the contribution of each of N agents: 1 if the consensus is right with its vote, minus
-    1 if it is right without it.
+    """Return the contribution of each of N agents, -1 to 1: how right the consensus is with its
+    vote, minus how right it is without it.
 
     The consensus is the vote with these weights (N,); a tie counts as the share of right answers
     among the leaders, and nobody left to vote as wrong. The difference reward of Wolpert and Tumer

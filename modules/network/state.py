@@ -291,7 +291,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return state
 
     def about(self) -> dict[str, object]:
-        """What the state says beside its numbers."""
+        """Return the description of the state: all but its numbers."""
         return {
             "config": self.config.to_dict(),
             "questions": self.questions,

@@ -31,7 +31,7 @@ class Shown(NamedTuple):
 
 
 class NearestDemos(Program):
-    """A program whose demonstrations are chosen anew for every question (k nearest neighbours).
+    """A program whose demonstrations are chosen for each question (k nearest neighbours).
 
     Args:
         of: the program that answers.

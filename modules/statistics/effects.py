@@ -72,7 +72,8 @@ def _pairs(
     settings: Mapping[str, Tried], name: str, value: object, against: object
 ) -> Iterator[tuple[Tried, Tried]]:
     """Yield pairs of settings, one with each value, that are equal in all other choices that both
-    have: some choices exist only with a certain value of another.
+    have: some choices, such as the agent of `strongest`, exist only with a certain value of
+    another.
     """
     varied = [trial for trial in settings.values() if name in trial.setting]
 

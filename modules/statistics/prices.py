@@ -15,8 +15,8 @@ SAME_PRICE = 1.01
 
 
 def cheapest(prices: Mapping[K, float], score: Callable[[K], float]) -> K:
-    """Return the program to take of several, none of which is shown to be better than another: the
-    cheapest; of equal prices the one most often right, then the first.
+    """Return the program to take among those that no other is shown to beat: the cheapest; of equal
+    prices the one most often right, then the first.
     """
     most = SAME_PRICE * min(prices.values())
     alike = [program for program, price in prices.items() if price <= most]

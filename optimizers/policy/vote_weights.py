@@ -1,4 +1,4 @@
-"""Vote weights learned from what agents answered in training (the spec's options beside mean
+"""Vote weights learned from agents' answers in training (the spec's options other than mean
 trust).
 """
 

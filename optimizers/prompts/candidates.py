@@ -210,7 +210,7 @@ def name_of(program: Program) -> str:
     """A short hash of everything that distinguishes candidates."""
     what: list[object] = [type(program).__name__, prompts_of(program)]
     if isinstance(learned := program.describe().get("learned"), str):
-        what.append(learned)  # beside prompts
+        what.append(learned)  # the weights of a network, which prompts do not show
     text = json.dumps(what, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 

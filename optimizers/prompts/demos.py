@@ -27,7 +27,7 @@ def labelled_demos(
     """
     if k > len(train):
         raise UserError(
-            f"{k} demonstrations need as many training questions, and there are {len(train)}: "
+            f"{k} demonstrations need as many training questions, but there are only {len(train)}: "
             "give more, or take fewer demonstrations"
         )
     chosen = list(train[:k]) if seed is None else random.Random(seed).sample(list(train), k)

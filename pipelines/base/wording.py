@@ -135,7 +135,9 @@ def used(usage: UsageFields) -> str:
 
 
 def unanswered(lost: UsageFields | None) -> str:
-    """What calls without an answer may have cost beside the bill; empty if there are none."""
+    """Return a clause on the possible cost of calls without an answer, which the bill lacks; empty
+    if there are none.
+    """
     if not lost or not lost["calls"]:
         return ""
     calls = counted(lost["calls"], "call")

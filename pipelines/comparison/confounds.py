@@ -31,7 +31,8 @@ them.
 
 def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> list[str]:
     """Return the differences of two runs other than their programs: LM (of any agent), data, prompt
-    layout, sampling.
+    layout, sampling. Each is worded to follow "they differ in", such as `LM (talk: a, b as judge;
+    cot: a)`.
     """
     found = list[str]()
 
@@ -102,7 +103,9 @@ def _layout(program: Described) -> str:
 def rivals_of(
     runs: Mapping[str, Evaluation], compared: Sequence[Compared], prices: QuestionPrices
 ) -> dict[str, Rivals]:
-    """Return, for each team, the rivals that it must beat to be called better."""
+    """Return, for each team, the rivals that it must beat to be called better. A team is a program
+    that is not one agent and makes at least two calls per question.
+    """
     samples = {}
     for name, run in runs.items():
         program: Described = run.summary.run.program

@@ -205,7 +205,7 @@ class Pair:
 
     @property
     def price(self) -> str:
-        """What a costs compared with b."""
+        """The price of a compared with that of b."""
         return say("price", self)
 
     @property
@@ -222,7 +222,7 @@ class Pair:
 
     @property
     def notes(self) -> list[str]:
-        """Why there is no verdict, and what differs beside the programs."""
+        """Why there is no verdict, and what differs other than the programs."""
         sentences = [say(name, self) for name in ("cause", "confounds", "unchecked_judge")]
         return list(filter(None, [*sentences, self.few_clusters]))
 

@@ -1,4 +1,4 @@
-"""What is compared: the runs and results in the folders that a user names."""
+"""Finds the runs and results to compare in the folders that a user names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _runs_below(folder: Path) -> list[Path]:
     kind = result_kind(folder)  # asked last: to find kinds, DSPy is imported
     if kind is None:
         return []
-    # a damaged folder has no children on its card, and whoever reads it says what is damaged
+    # A damaged folder has no children on its card; the reader of the folder reports the damage.
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
 
 

@@ -1,5 +1,5 @@
-"""What a comparison keeps of each question, and the tests of pairs of runs, corrected for the
-number of pairs.
+"""The figures that a comparison holds of each question, and the tests of pairs of runs, corrected
+for the number of pairs.
 """
 
 from __future__ import annotations

@@ -397,7 +397,7 @@ class Attempt:
             self._ended_by(control.problem)
 
     def _ended_by(self, problem: BaseException) -> None:
-        """Note what ended the search."""
+        """Note the reason why the search ended."""
         if isinstance(problem, BudgetSpent):
             self.stopped, self.short = str(problem), True
         # If no call was ever answered, the address is more likely wrong than the endpoint down.

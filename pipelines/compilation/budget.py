@@ -1,5 +1,5 @@
-"""How a compilation shares out its budget: a comparison before, one after, and an optimizer
-between.
+"""How a compilation divides its budget among the comparison before, the optimizer, and the
+comparison after.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the folder of a compilation shows."""
+"""The card of a compilation's folder."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _lines_of(prompts: object) -> list[str]:
 
 
 def _changed(given: list[str], prompts: object) -> str:
-    """The lines that a candidate has and the given prompts have not."""
+    """Return the lines of a candidate that the given prompts do not have."""
     return "\n".join(line.strip() for line in _lines_of(prompts) if line not in given)
 
 

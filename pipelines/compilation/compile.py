@@ -95,7 +95,8 @@ def _finished(plan: CompilationPlan) -> Program | None:
 def compile_as_planned(
     plan: CompilationPlan, show: Callable[[Compilation], None] | None = None
 ) -> Program:
-    """Do what was planned; returns the best program, with its `compilation`.
+    """Carry out the plan; returns the best program, with its `compilation`. `show` gets a result
+    that ended well before it is sent to the tracking store.
 
     `show` gets a result that ended well before it is sent to the tracking store.
     """

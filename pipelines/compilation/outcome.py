@@ -118,7 +118,7 @@ class Compilation(ShownResult):
 
 
 def _metric_of(judged: HeldOut) -> str:
-    """The score that is compared: that of the metric, and F1 for phrases."""
+    """Return the score that is compared: F1 for phrases, otherwise that of the metric."""
     first = next(iter(judged["scores"]))
     if first == ACCURACY and "f1" in judged["scores"]:
         return "f1"
@@ -180,7 +180,7 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
 
 
 def compilation_in(folder: Path) -> Compilation | None:
-    """How the last attempt at a compilation in a folder went; None where none has ended."""
+    """Return the result of the last attempt at a compilation in a folder; None if none ended."""
     result = (read_object(folder / COMPILE) or {}).get("result")
     if not isinstance(result, dict):
         return None

@@ -1,4 +1,4 @@
-"""Plans a compilation: reads and checks all input, and says what it is going to take."""
+"""Plans a compilation: reads and checks all input, and estimates calls and cost."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def _has_one_prompt(program: Program) -> bool:
 def _settings(
     request: CompileRequest, train: str | None, validation: str | None
 ) -> dict[str, object]:
-    """What the run notes of how it was asked for; of questions and programs, what names them."""
+    """Return the settings for the run's record: questions and programs by name."""
     sources = {
         "program_spec": request.program,
         "data": request.validation,
@@ -408,7 +408,7 @@ def _settings(
 
 
 def _prompt_lm(request: CompileRequest, seating: Seating) -> dspy.BaseLM:
-    """The LM that proposes instructions; None for that of the seats."""
+    """Return the LM that proposes instructions; None for that of the agents."""
     if request.prompt_lm is None:
         if request.prompt_api_base is not None:
             raise UserError("--prompt-api-base is given without --prompt-lm: name the LM behind it")
@@ -444,8 +444,8 @@ def check_input(
     chosen: PromptOptimizer,
     concurrency: int,
 ) -> list[str]:
-    """Warnings about the input. Raises UserError for what cannot be used, before anything
-    is spent.
+    """Return warnings about the input. Raises UserError for unusable input, before anything is
+    spent.
     """
     if chosen.decides and not isinstance(program, Foreign):
         # Fitted thresholds are part of DSPy's own state alone.
@@ -488,7 +488,7 @@ def check_input(
 
 
 def advice(program: Program, chosen: PromptOptimizer, lm: dspy.BaseLM) -> list[str]:
-    """A warning where the LM is shown nothing of what the optimizer changes."""
+    """Return a warning if the LM never sees what the optimizer changes."""
     if not chosen.instructs:
         return []
     # An untuned LM is shown questions and answers alone.

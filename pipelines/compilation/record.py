@@ -1,4 +1,4 @@
-"""What a compilation keeps in its folder beside calls: proposals, candidates, prompts to read, a
+"""The files of a compilation's folder other than calls: proposals, candidates, prompts to read, a
 log.
 """
 

@@ -1,4 +1,4 @@
-"""What a user asks of `folkmoot compile`."""
+"""The request of `folkmoot compile`."""
 
 from __future__ import annotations
 

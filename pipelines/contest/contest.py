@@ -222,7 +222,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     names: dict[str, str] = {}
     confirmation, finished = "", race.ended in ("decided", "questions", "money")
     short = race.short
-    worth, improved, field = "", None, [reference, winner]
+    improvement, improved, field = "", None, [reference, winner]
+    # First the survivors are improved: their new versions join the field of the confirmation.
     if plan.improve_share and finished:
         try:
             improved = improve(plan, race, run.folder, plan.improve_share)
@@ -234,6 +235,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
         field = list(entrants_by_name(asked).values())
+    # The race favours programs with lucky answers, and the improved ones have learned from its
+    # questions: unseen ones confirm the winner, or choose another.
     if plan.unseen and finished and len(entrants_by_name(field)) > 1:
         comparison, stopped, pauses = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
@@ -242,7 +245,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             names = {entrant.name: entrant.folder for entrant in field}
             if improved is not None and comparison.recommendation is not None:
                 chosen = comparison.recommendation.run
-                worth = improvement_words(improved, comparison, chosen, winner.name)
+                improvement = improvement_words(improved, comparison, chosen, winner.name)
                 entrants |= entrants_by_name(improved.entrants)
                 if chosen != winner.name:
                     verdict = _chosen(verdict, comparison, entrants[chosen])
@@ -297,7 +300,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "runs": {name: entrant.folder for name, entrant in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": confirmation,
-        "improved": worth,
+        "improved": improvement,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "lost": run.books.lost.to_dict(),

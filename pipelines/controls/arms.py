@@ -106,7 +106,9 @@ class AnsweringAgain(Program):
 
 
 def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
-    """The same agent's turn in the other dialogue in the same round, or the last one before it."""
+    """Return the same agent's turn of the other dialogue in the same round, or the last one before
+    it.
+    """
     own = [other for other in elsewhere if (other.agent, other.step) == (turn.agent, turn.step)]
     if not own:
         return []

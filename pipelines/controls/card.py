@@ -1,4 +1,4 @@
-"""What the folder of controls shows."""
+"""The card of the folder of controls."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Dialogues:
 
 
 def unpaid_turns(row: ResultRow) -> list[Turn]:
-    """The turns of a row without their usage, which was paid for by the recorded run."""
+    """Return the turns of a row without their usage, which the recorded run has paid for."""
     return [replace(Turn.of(turn), usage=Usage()) for turn in row.transcript]
 
 

@@ -1,6 +1,4 @@
-"""Plans controls: reads a team's run, and chooses the arms, with their price and what they can
-show.
-"""
+"""Plans controls: reads a team's run, and chooses the arms, with their cost and precision."""
 
 from __future__ import annotations
 
@@ -204,7 +202,7 @@ class ControlsPlan(PlanOfSteps):
 
 
 def _branch(dialogues: Dialogues, seed: int) -> dict[str, object]:
-    """A digest of what the arms branch from: the dialogues, and the seed of the placebo."""
+    """Return a digest of the input of the arms: the dialogues, and the seed of the placebo."""
     text = to_json([[row.id, row.answer, row.transcript] for row in dialogues.rows])
     return {"recorded": hashlib.sha256(text).hexdigest()[:16], "seed": seed}
 
@@ -247,7 +245,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         hears_nobody = exchange.again is None or (name == "stance" and not exchange.stances)
         if name in AGAIN and hears_nobody:
             plan.missing[name] = "no agent of this team reads the answers of its peers"
-        # Agents that cannot begin afresh go on from their recorded first answers.
+        # Agents that cannot give new first answers go on from their recorded ones.
         elif name in AGAIN or (name == FIRST and exchange.first is not None):
             arm = AnsweringAgain(name, team, dialogues, **_branch(dialogues, request.seed))
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)
@@ -272,13 +270,13 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
 
 
 def _affordable(plan: ControlsPlan) -> ControlsPlan:
-    """Refuse a bad budget now, before any question is paid for."""
+    """Raise UserError for a budget that cannot be enforced, before any question is paid for."""
     account_of(plan.request.budget, plan.engines, plan.out)
     return plan
 
 
 def _match(plan: ControlsPlan, lms: list[dspy.BaseLM]) -> MatchPlan:
-    """One agent at the team's bill; of several LMs, each one alone."""
+    """Return the plan of one agent at the team's bill; of several LMs, each one alone."""
     request = plan.request
     return plan_match(
         MatchRequest(
@@ -356,7 +354,7 @@ def _evaluation(
     questions: Sequence[Question],
     lms: Mapping[str, object],
 ) -> EvaluationPlan:
-    """Plan an arm as an ordinary evaluation in its own folder."""
+    """Return the plan of an arm as an ordinary evaluation in its own folder."""
     # An LM for an agent that the arm does not have would be refused as a mistake.
     seats = {EVERY, *program.seats()}
     return plan_evaluation(

@@ -16,7 +16,9 @@ def waterfall_plot(
     *,
     rate: bool = True,
 ) -> bool:
-    """Draw the parts as steps with their 95% intervals, from the `first` level to the team's."""
+    """Draw the parts as steps with their 95% intervals, from the score of one first answer to the
+    team's.
+    """
     units = Units.of(rate)
     scale, level = units.scale, units.scale * first
     figure, [axes] = new_figure(8, 4)

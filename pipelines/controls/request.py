@@ -1,4 +1,4 @@
-"""What a user asks of `folkmoot controls` and `fm.controls`."""
+"""The request of `folkmoot controls` and `fm.controls`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The names under which data sets keep each field, and which columns hold an option each."""
+"""The other names that data sets give to the fields of questions, and the columns that hold one
+option each.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +61,15 @@ _PLACES = {word: str(place) for place, words in enumerate(_ORDINALS, 1) for word
 
 
 def squeezed(name: str) -> str:
-    """A name without case, blanks, dots, dashes, underscores, marks of a form and what it says
-    aside: `Answer 2 (optional)` is `answer2`, and `Answer:*` is `answer`.
+    """Return a name without case, blanks, dots, dashes, underscores, the punctuation of forms and
+    remarks in brackets: `answer2` for `Answer 2 (optional)`, `answer` for `Answer:*`.
     """
     return re.sub(r"[\s_.:*-]+", "", (_ASIDE.sub("", name) or name).casefold())
 
 
 def numbered(name: str) -> str:
-    """A name without what it says aside, and with its number as a digit at its end: `first answer`
-    is `answer 1`.
+    """Return a name without remarks in brackets, and with its number as a digit at its end: `answer
+    1` for `first answer`.
     """
     bare = (_ASIDE.sub("", name) or name).strip()
     words = re.split(r"[\s_-]+", bare)
@@ -160,7 +162,9 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
 
 
 def _without_strays(letters: dict[str, str]) -> dict[str, str]:
-    """Without columns whose names happen to be letters: of another case than `A`, or far behind."""
+    """Return the columns without those whose names are letters only by chance: of another case than
+    `A`, or far behind.
+    """
     first = next((name for name, label in letters.items() if label == "A"), None)
     if first is None:
         return letters

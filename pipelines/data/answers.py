@@ -258,7 +258,7 @@ def _gold_texts(answer: object) -> set[str]:
 
 
 def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
-    """The labels that any of the golds may mean."""
+    """Return the labels that any of the gold answers may mean."""
     meant: set[str] = set()
     for place, (label, text) in enumerate(choices.items()):
         # Whether places are counted from 0 or 1 is not known here.
@@ -269,19 +269,19 @@ def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
 
 
 def as_text(answer: object) -> str:
-    """An answer as text; 2.0, as a column with gaps holds a 2, is 2."""
+    """Return an answer as text; 2.0 becomes 2, since a column with gaps holds a 2 as 2.0."""
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
     return str(answer)
 
 
 def folded(answer: object) -> str:
-    """The same without blanks around it, and without case."""
+    """Return the text of an answer without blanks around it, and without case."""
     return as_text(answer).strip().casefold()
 
 
 def _bare(answer: object) -> str:
-    """The same, but 1.0 as the text of a cell is 1."""
+    """Return an answer like `folded`, but with the text 1.0 as 1, too."""
     text = as_text(answer).strip()
     if _NUMBER.fullmatch(text):
         text = text.removesuffix(".0")

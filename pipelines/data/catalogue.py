@@ -86,7 +86,7 @@ def _spec(
 
 @cache
 def specs() -> tuple[DatasetSpec, ...]:
-    """All data sets that have a name."""
+    """Return all data sets that have a name."""
     return tuple(
         _spec(name, **fields)
         for name, fields in shipped_yaml(__package__, "catalogue.yaml").items()
@@ -100,12 +100,12 @@ def _by_key() -> Mapping[str, DatasetSpec]:
 
 
 def find(name: str) -> DatasetSpec | None:
-    """The data set of that name, alias or hub id; None if there is none."""
+    """Return the data set of a name, alias or hub id, or None."""
     return _by_key().get(squeezed(name)) if name else None
 
 
 def cluster_of(source: str) -> str | None:
-    """The field by which a data set's questions belong together; None where there is none."""
+    """Return the field by which a data set groups its questions, or None."""
     spec = find(source) or of_file(Path(source))
     return None if spec is None else spec.cluster
 

@@ -1,4 +1,4 @@
-"""Cells as plain values, and the shapes in which data sets keep options, passages and answers."""
+"""Cells as plain values, and the forms that data sets use for options, passages and answers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def plain_value(value: object, column: str, *, padded: bool) -> Any:
 
 
 def _unwrapped(value: Any) -> object:
-    """What a set, a member of an enum or a pydantic model holds."""
+    """Return the value inside a set, a member of an enum or a pydantic model."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, BaseModel):
@@ -105,7 +105,9 @@ def parsed_cell(value: object, field: str) -> object:
 
 
 def opened_cell(value: object) -> object:
-    """The object or list of texts, objects or lists in a cell's text; any other cell as it is."""
+    """Return the object, or the list of texts, objects or lists, in a cell's text; any other cell
+    unchanged.
+    """
     if not isinstance(value, str) or not _HOLDS_NESTED.match(value):
         return value
     try:
@@ -136,7 +138,7 @@ def _with_commas(printed: str) -> str:
 
 
 def as_list(value: object) -> list[object]:
-    """A list as it is, and anything else as the only member of one."""
+    """Return a list unchanged, and anything else as the only item of a list."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
@@ -231,8 +233,8 @@ def options_in(choices: object, answer: object = None) -> object:
 
 
 def without_labels(choices: dict[str, object]) -> dict[str, object]:
-    """The options without labels in their texts: only where all have their own (`A. …` under A), as
-    "A." may be a word of the text.
+    """Return the options without labels in their texts, if each has its own (`A. …` under A):
+    otherwise "A." may be a word of the text.
     """
     texts: dict[str, object] = {}
     for label, text in choices.items():
@@ -333,7 +335,7 @@ def answer_in(
 
 
 def _bare(answer: object) -> object:
-    """An answer without what leads to it, and without the dollars around mathematics."""
+    """Return an answer without introductory words, and without dollar signs around mathematics."""
     if not isinstance(answer, str):
         return answer
     if "####" in answer:
@@ -362,7 +364,9 @@ def _held(answer: object, column: str) -> object:
 
 
 def not_opened(field: str, column: str, held: Mapping[str, object]) -> UserError:
-    """What says that an object in a column is not opened, and how to name what it holds."""
+    """Return the sentence that says that an object in a column is not opened, and how to name its
+    parts.
+    """
     likely = {field: f"{column}.{next(iter(held), 'NAME')}"}
     return UserError(
         f"the {field} in {column!r} is an object with {', '.join(held)}; say which of them it is "

@@ -156,7 +156,7 @@ class Columns:
         self._opened[words] += 1
 
     def guesses(self) -> str:
-        """A clause on how columns were read, as far as that is a guess; else empty."""
+        """Return a clause on how columns were read if that is a guess; else an empty text."""
         parts = {field: self._guesses[field] for field in FIELDS if field in self._guesses}
         if self._answers.note:
             words = parts.get("answer", f"`{self._answer_column}` as answer")
@@ -369,7 +369,7 @@ class Columns:
 
 
 def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
-    """The unused names, in order."""
+    """Return the unused names, in order."""
     without = set(used)
     return [name for name in names if name not in without]
 

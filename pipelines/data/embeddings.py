@@ -107,7 +107,7 @@ class Embedder:
             raise self._refused("cannot be loaded", problem) from None
 
     def _reach(self, name: str) -> None:
-        """Ask the hub once for a model, since loading a missing one takes minutes to fail."""
+        """Ask the hub once for a model, since loading one that it lacks takes minutes to fail."""
         from huggingface_hub import HfApi
 
         try:

@@ -224,7 +224,9 @@ def _golds_ahead(rows: Iterator[TableRow]) -> Iterator[str]:
 
 
 def _one_kind(settled: ColumnKind | None) -> str:
-    """A clause on which kind was taken for answers that look like several kinds; else empty."""
+    """Return a clause on the kind that was chosen for answers that look like several kinds; else
+    empty.
+    """
     if settled is None or len(settled.seen) < 2:
         return ""
     if settled.options is not None:
@@ -234,7 +236,7 @@ def _one_kind(settled: ColumnKind | None) -> str:
 
 
 def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
-    """A warning if the right option always has the same label."""
+    """Return a warning if the right option always has the same label."""
     labels = [question.answer for question in questions if question.choices is not None]
     if len(labels) >= _ENOUGH and len(set(labels)) == 1 and labels[0] is not None:
         yield (
@@ -244,7 +246,7 @@ def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
-    """A warning if gold answers are sentences, which no reply repeats word for word."""
+    """Return a warning if gold answers are sentences, which no reply repeats word for word."""
     lengths: list[int] = []
     for question in questions:
         if question.kind == "span" and question.answer:
@@ -258,7 +260,7 @@ def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str
 
 
 def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
-    """Warnings if gold answers that are read as one text each may be numbers, empty, or several
+    """Return warnings if gold answers that are read as one text may be numbers, empty, or several
     answers.
     """
     answers = [question.answer for question in questions if question.kind == "span"]
@@ -282,7 +284,7 @@ def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]
 
 
 def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterator[str]:
-    """A warning if questions have no context, but there is a column that may be the context."""
+    """Return a warning if questions have no context, but a column may be the context."""
     if not questions or "context" in names or any(question.context for question in questions):
         return
     texts: dict[str, list[str]] = {}

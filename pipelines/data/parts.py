@@ -1,4 +1,6 @@
-"""Questions of a named source: its parts, and the record of what was taken of it."""
+"""The questions of a part ("train", "validation") of a source, and the record of how they were
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def recorded(
     limit: int | None,
     seed: int | None,
 ) -> dict[str, object]:
-    """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
+    """Return the record of a load for a run: its arguments, its sampling, and the kinds of
+    questions.
+    """
     spec, sampling = catalogue.find(source or ""), "random"
     if spec is not None:
         source, split = spec.name, spec.split(split)

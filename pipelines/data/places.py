@@ -69,7 +69,7 @@ def _folder(data_dir: str | Path | None) -> Path | None:
 
 
 def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
-    """The file of a split in the package or in the data folder, if it is there."""
+    """Return the file of a split in the package or in the data folder, or None."""
     root = SAMPLES if spec.shipped else folder
     if root is None:
         return None
@@ -80,7 +80,7 @@ def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
 def rows_of_source(
     source: str | Path, split: str | None, data_dir: str | Path | None
 ) -> tuple[tables.TableSource, DatasetSpec | None]:
-    """The rows of a known data set or of a file, and the data set if it is known."""
+    """Return the rows of a known data set or of a file, and the data set if it is known."""
     folder = _folder(data_dir)
     spec = catalogue.find(source) if isinstance(source, str) else None
     if spec is not None:
@@ -104,7 +104,7 @@ def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.
 def _path_of(
     name_or_path: str | Path, split: str | None, folder: Path | None
 ) -> tuple[Path, str | None]:
-    """The file of a path or of a user's own NAME-SPLIT.jsonl, and its split."""
+    """Return the file of a path, or of the user's own NAME-SPLIT.jsonl, and its split."""
     if "://" in str(name_or_path):
         raise UserError(f"{name_or_path} is an address: fetch the file, and give its path")
     path = Path(name_or_path).expanduser()

@@ -138,7 +138,9 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 
 def _plain(held: object) -> object:
-    """The JSON value of an object in a question's `meta`, as DSPy writes it. Raises TypeError."""
+    """Return the JSON value of an object in a question's `meta`, as DSPy writes it. Raises
+    TypeError.
+    """
     plain = dspy.Example(held=held).toDict()["held"]
     if plain is held:
         raise TypeError(f"Object of type {type(held).__name__} is not JSON serializable")
@@ -146,7 +148,7 @@ def _plain(held: object) -> object:
 
 
 def called(question: Question) -> str:
-    """How an error calls a question: by its id, and by its row if the id was made of a hash."""
+    """Return the name of a question in errors: its id, and its row if the id is a hash."""
     name = question_named(question.id)
     if (row := question.meta.get("row")) is None:
         return name
@@ -154,7 +156,7 @@ def called(question: Question) -> str:
 
 
 def stands_at(question: Question) -> str:
-    """The place of a question in its source ("line 7")."""
+    """Return the position of a question in its source ("line 7")."""
     return str(getattr(question, "_where", called(question))).rpartition(", ")[2]
 
 
@@ -233,7 +235,7 @@ def apart(
 
 
 def asked_again(questions: Sequence[Question]) -> tuple[int, int]:
-    """How many questions repeat an earlier one, and how many of these have another answer."""
+    """Return how many questions repeat an earlier one, and how many of these differ in answer."""
     first: dict[Hashable, Question] = {}
     again = differ = 0
     for question, key in zip(questions, _told_apart(questions), strict=True):
@@ -262,7 +264,9 @@ def held_apart(
 
 
 def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
-    """A key for each question: its text, with options and context if others have the same text."""
+    """Return a key for each question: its text, and if others have the same text, its options and
+    context.
+    """
     texts = [_normalised(question.question) for question in questions]
     times = Counter(texts)
     for question, text in zip(questions, texts, strict=True):
@@ -320,7 +324,9 @@ def check_asked(questions: Sequence[Question]) -> None:
 
 
 def check_contexts(questions: Sequence[Question]) -> None:
-    """The same, but for tasks, whose files a program may find in its folder."""
+    """Raise UserError for a passage that is too long for a prompt; tasks are exempt, since a
+    program may find their files in its folder.
+    """
     check_passages([question for question in questions if question.kind != "task"])
 
 

@@ -218,7 +218,7 @@ def _marked_texts(held: object) -> list[tuple[str, bool]]:
 
 
 def _marked_objects(held: object) -> list[tuple[str, bool]]:
-    """The same of a list of objects."""
+    """Return the texts of options in a list of objects, each with whether it is marked as right."""
     marked: list[tuple[str, bool]] = []
     for option in as_list(held):
         if not isinstance(option, Mapping):
@@ -232,7 +232,9 @@ def _marked_objects(held: object) -> list[tuple[str, bool]]:
 
 
 def _with_boxed(cells: dict[str, object]) -> dict[str, object]:
-    """The boxed end of a solution as the answer, where nothing else is one (MATH)."""
+    """Return the row with the boxed end of its solution as the answer, if it has no other answer
+    (MATH).
+    """
     solution = cells.get("solution")
     if columns_of("answer", cells) or not isinstance(solution, str) or not BOXED.search(solution):
         return cells
@@ -240,7 +242,7 @@ def _with_boxed(cells: dict[str, object]) -> dict[str, object]:
 
 
 def _with_aliases(cells: dict[str, object]) -> dict[str, object]:
-    """The answer with the aliases that stand in a column of their own (MuSiQue)."""
+    """Return the row with the aliases of a separate column added to its answer (MuSiQue)."""
     aliases, answer = cells.get("answer_aliases"), cells.get("answer")
     if not isinstance(aliases, list) or not isinstance(answer, str):
         return cells
@@ -248,7 +250,9 @@ def _with_aliases(cells: dict[str, object]) -> dict[str, object]:
 
 
 def _with_possible(cells: dict[str, object]) -> dict[str, object]:
-    """Possible answers as those that are accepted, where no column says which is right (PopQA)."""
+    """Return the row with all possible answers as accepted ones, if no column says which is right
+    (PopQA).
+    """
     if "possible_answers" not in cells or columns_of("answer", cells):
         return cells
     accepted = opened_cell(cells["possible_answers"])
@@ -256,8 +260,8 @@ def _with_possible(cells: dict[str, object]) -> dict[str, object]:
 
 
 def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
-    """A list called `answers` as the options, where another column says which of them is right
-    (ReClor).
+    """Return the row with a list called `answers` as its options, if another column says which is
+    right (ReClor).
     """
     golds = columns_of("answer", cells)
     lists = [name for name in golds if isinstance(cells[name], list) and len(cells[name]) > 1]
@@ -322,14 +326,18 @@ def _turns(cell: object) -> list[tuple[str, object]]:
 
 
 def _said_to(turns: Sequence[tuple[str, object]]) -> str:
-    """What a chat says to the LM, as one text. Raises UserError for a chat that it answered in."""
+    """Return the messages of a chat to the LM as one text. Raises UserError for a chat that holds a
+    reply.
+    """
     if any(who == "assistant" for who, _ in turns):
         raise UserError("a chat with earlier replies of the LM is not one question; leave it out")
     return "\n\n".join(_plain_text(said).strip() for _, said in turns)
 
 
 def _plain_text(content: object) -> str:
-    """The text of a message, which may be a list of parts. Raises UserError for any other part."""
+    """Return the text of a message, which may be a list of parts. Raises UserError for parts other
+    than text.
+    """
     texts: list[str] = []
     for part in as_list(content):
         if isinstance(part, Mapping):

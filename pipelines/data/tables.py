@@ -29,7 +29,9 @@ from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
 
 
 class TableRow(NamedTuple):
-    """One row: where it stands ("line 7"), its cells by column, and why it cannot be read."""
+    """One row: its position in the source ("line 7"), its cells by column, and why it cannot be
+    read.
+    """
 
     where: str
     fields: dict[str, Any]
@@ -129,7 +131,9 @@ def _tasks(places: Iterable[Path]) -> Iterator[TableRow]:
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
-    """The rows of an open file, such as standard input: JSON if it begins so, else a table."""
+    """Return the rows of an open file, such as standard input: of JSON if it begins so, else of a
+    table.
+    """
     name = str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
     raw = Unpacked(name).read(stream)
     if raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
@@ -191,7 +195,7 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 
 
 def _without_arrays(cell: Any) -> Any:
-    """A cell with lists in place of NumPy's arrays, and with keys that are text, as in JSON."""
+    """Return a cell with lists in place of NumPy's arrays, and with text as keys, as in JSON."""
     if isinstance(cell, dict):
         return {str(key): _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
@@ -373,7 +377,7 @@ def _arrow_rows(batches: Iterable[Any], unpacked: Unpacked) -> Iterator[TableRow
 
 
 def _unpacked_size(columns: Iterable[Any]) -> int:
-    """Bytes of memory of columns of Arrow's, where each text stands by itself."""
+    """Return the bytes of memory that columns of Arrow's take when each text is separate."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -482,14 +486,14 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
 
 
 def _filled(cell: object) -> Any:
-    """The cell; None for one that is blank."""
+    """Return the cell, or None if it is blank."""
     if str(cell).strip():
         return cell
     return None
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
-    """Names without stray blanks; one that is blank is called by its place."""
+    """Return the names of columns without stray blanks; a blank one becomes the column's number."""
     header = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
     if len(set(header)) < len(header):
         raise UserError(
@@ -592,8 +596,8 @@ def _turned(whole: dict[str, Any]) -> Any:
 
 
 def unfolded(rows: Iterable[TableRow], remark: Callable[[str], None]) -> Iterator[TableRow]:
-    """The rows; in place of one that asks nothing itself, those inside it (the questions of an
-    article). `remark` is told of lists that were taken apart.
+    """Return the rows; in place of one that is no question itself, those inside it (the questions of
+    an article). `remark` is told of lists that were taken apart.
     """
     for row in rows:
         whole = _with_objects(row.fields)
@@ -629,8 +633,8 @@ def _with_objects(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
-    """The rows in a list; where they ask, each with the texts that stand beside the list, but for
-    its id. Raises UserError for the questions of a conversation.
+    """Return the rows in a list of an object; if they are questions, each with the object's texts,
+    without its id. Raises UserError for the questions of a conversation.
     """
     if _OF_A_TALK.intersection(map(squeezed, whole[inside][0])):
         raise UserError(IN_ONE_ROW.format(inside))
@@ -664,7 +668,7 @@ def _table_inside(whole: object, alone: bool = False) -> str:
         return ""
     if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
         return ""
-    if len(lists) > 1:  # such as what describes the columns, beside the rows
+    if len(lists) > 1:  # such as a description of the columns, and the rows
         lists = [name for name in lists if _asks(whole[name][0])]
     if alone and len(lists) > 1:
         raise UserError(

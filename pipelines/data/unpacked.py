@@ -40,7 +40,7 @@ class Unpacked:
         self._left = float("inf") if packed is None else max(SMALL, MOST_GROWTH * packed)
 
     def grow(self, size: int) -> None:
-        """Count bytes that the file has been unpacked to, whether they are held or let go again."""
+        """Count bytes that the file has been unpacked to, whether still in memory or not."""
         self._left -= size
         if self._left <= 0:
             raise UserError(
@@ -64,7 +64,7 @@ class Unpacked:
         self.held = before
 
     def read(self, file: IO[bytes]) -> bytes:
-        """Reads the rest of an open file, as bytes."""
+        """Return the rest of an open file, as bytes."""
 
         def pieces() -> Iterator[bytes]:
             while piece := file.read(_STEP):
@@ -77,7 +77,7 @@ class Unpacked:
         return b"".join(pieces())
 
     def read_json(self, file: IO[bytes]) -> bytes:
-        """Reads JSON likewise, and counts its text and the objects that it becomes."""
+        """Return the JSON of an open file, and count its text and the objects that it becomes."""
         raw = self.read(file)
         width = 2 if raw.isascii() and b"\\u" not in raw else 8
         self.hold(width * len(raw) + OBJECT * len(raw.translate(None, _INSIDE)))

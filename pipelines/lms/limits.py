@@ -193,8 +193,8 @@ class Gate:
         waited = self._alone.locked()
         await self._alone.acquire()
         try:
-            # Whoever waited here has waited for another attempt, which failed: a second one would
-            # take as long again.
+            # A call that waited here has waited for another call's attempt, which failed; its own
+            # attempt would take as long again.
             if self.given_up and (waited or clock() < self.next_try):
                 raise GivenUpError(f"{self._why}; given up after {MAX_RETRIES} retries")
             if self.rounds >= SUSPECT:

@@ -99,7 +99,9 @@ def log_name(value: object, what: str, where: str) -> str:
 
 
 def log_name_if_any(value: object, what: str, where: str) -> str | None:
-    """A name likewise, or None for null and blanks. Raises UserError for anything else."""
+    """Return a name as `log_name` does, or None for null and blanks. Raises UserError for anything
+    else.
+    """
     return None if log_text(value) is None else log_name(value, what, where)
 
 

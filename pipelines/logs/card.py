@@ -1,4 +1,4 @@
-"""What the folder of an import shows."""
+"""The card of an import's folder."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
 
 def _end_of(value: object, place: int) -> object:
-    """The first or last of a list, whatever else it is; None of an empty one."""
+    """Return the first or last item of a list; another value unchanged; None for an empty list."""
     if not isinstance(value, list):
         return value
     return value[place] if value else None

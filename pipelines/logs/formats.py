@@ -129,7 +129,7 @@ def format_of(path: Path) -> Format:
 
 
 def _first_row(path: Path) -> Mapping[str, object]:
-    """The first row of a table; empty where it cannot be read, as its reader will say."""
+    """Return the first row of a table; empty if it cannot be read, which its reader will report."""
     if path.suffix.casefold() not in _TABLES:
         return {}
     try:

@@ -128,7 +128,7 @@ def import_log(
 
 
 def _answers(logs: Mapping[Path, Format], score: str | None) -> Iterator[LogAnswer]:
-    """The answers of all logs, one at a time, since they may not fit into memory."""
+    """Yield the answers of all logs one at a time, since they may not fit into memory."""
     for path, kind in logs.items():
         if kind.scored:
             yield from kind.read(path, score)
@@ -192,7 +192,7 @@ def _line(row: Mapping[str, object], where: str) -> bytes:
 
 
 class _Run:
-    """A run in the making: its rows, and what identifies it."""
+    """A run under construction: its rows, and its identity."""
 
     def __init__(self, folder: Path, answered: LogAnswer) -> None:
         self.agent, self.strategy = answered.agent, answered.strategy
@@ -341,7 +341,7 @@ def _written(
 
 
 def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
-    """The name of a run's folder, which differs from those taken on any file system."""
+    """Return the name of a run's folder, different from those taken, whatever the file system."""
     name = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
     # Two names may become one here: the digest below tells them apart.
     # File systems limit a name's bytes, and the cut may split a letter.
@@ -435,7 +435,9 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
 
 
 def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
-    """What became of a task, without an answer; of the optional fields those that are known."""
+    """Return a task's row of the outcome table, which has no answer, with the optional fields that
+    are known.
+    """
     tokens = answered.tokens
     if tokens is None and answered.prompt_tokens is not None:
         tokens = answered.prompt_tokens + (answered.completion_tokens or 0)

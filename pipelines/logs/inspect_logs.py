@@ -113,9 +113,7 @@ class _Packed:
         return json_object(*self.member(start))
 
     def fill(self, sample: dict[str, object], home: str, attached: bool) -> None:
-        """Put into a chunked sample's shell what stands beside it: metadata, and texts it refers
-        to.
-        """
+        """Add the separate parts of a chunked sample to it: metadata, and texts it refers to."""
         place = f"{home}/metadata.json"
         if place in self.names:
             sample["metadata"] = json_object(*self.member(place))
@@ -132,9 +130,7 @@ class _Packed:
 
 
 def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
-    """What tells the task of a log from others, and when the log was made; None for a log that
-    does not say so.
-    """
+    """Return the identity of a log's task and the time of the log; None for a log without these."""
     try:
         if path.suffix.casefold() == ".json":
             header: Mapping[str, object] = json_document(path)
@@ -142,7 +138,7 @@ def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
             with zipfile.ZipFile(path) as packed:
                 header = _Packed(path, packed).header()
     except (UserError, OSError, ValueError, RuntimeError, zipfile.BadZipFile):
-        return None  # whoever reads it says why
+        return None  # an error is raised when the log is read
     about = header.get("eval")
     if not isinstance(about, Mapping) or not about.get("task_id"):
         return None
@@ -150,7 +146,7 @@ def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
 
 
 def _moment(written: object) -> str:
-    """A time so that later ones are greater as texts, whatever time zone they were written in."""
+    """Return a time as text in one time zone, so that later ones are greater."""
     text = str(written or "")
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat()

@@ -105,7 +105,7 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
 
 
 def _expected(data: list[object], place: int | None, where: str) -> set[str]:
-    """Columns of what was expected, which stand beside those of scores under the same ending."""
+    """Return the columns of expected answers, which have the same ending as those of scores."""
     if place is None:
         return set()
     expected = set()

@@ -122,9 +122,9 @@ def is_predictions(document: Mapping[str, object]) -> bool:
 
 
 def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
-    """`preds.json` with a trajectory a task beside it. What became of a patch stands in a report of
-    the harness in the same folder or in `results` below it; without one, only tasks without a patch
-    are known to be failed.
+    """Read `preds.json`, with a trajectory of each task in the same folder. A report of the
+    harness, there or in `results` below, says which patches are right; without one, only tasks
+    without a patch are known to have failed.
     """
     report = _report_beside(path)
     for task, value in json_document(path).items():

@@ -1,4 +1,4 @@
-"""What the folder of a pipeline shows: its steps, and the program that came out."""
+"""The card of a pipeline's folder: its steps, and the resulting program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Carries out a pipeline: each step from what the one before has made, within what is left."""
+"""Carries out a pipeline: each step starts from the result of the one before, within the budget
+that is left.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def pipeline(request: PipelineRequest) -> Pipeline:
 def carry_out_pipeline(
     plan: PipelinePlan, show: Callable[[Pipeline], None] | None = None
 ) -> Pipeline:
-    """Do what was planned. `show` gets the result before it is sent to the tracking store."""
+    """Carry out the plan. `show` gets the result before it is sent to the tracking store."""
     began = time.monotonic()
     with running(FOLDER, plan.about, plan.out, parts=True) as run, disk_errors(run.folder):
         earlier = read_object(run.folder / PIPELINE) or {}
@@ -121,7 +123,7 @@ def carry_out_pipeline(
 
 
 def _hand_over(program: str | Path, folder: Path) -> None:
-    """Copy the program that came out to where the pipeline's folder has it."""
+    """Copy the resulting program to its place in the pipeline's folder."""
     if not Path(program).is_dir():
         raise UserError(f"no program came out of the steps in {folder}: give a larger budget")
     # A copy: the winner can be moved alone, and a step's folder stays what that step has made.
@@ -130,7 +132,7 @@ def _hand_over(program: str | Path, folder: Path) -> None:
 
 
 def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | None:
-    """An equal share of what earlier steps have left, for each step that is to come."""
+    """Return an equal share, for each step to come, of the budget that earlier steps have left."""
     if budget is None:
         return None
     spent = {"usd": paid.cost_usd, "calls": paid.calls, "tokens": paid.tokens, "seconds": seconds}
@@ -142,7 +144,7 @@ def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | N
 
 
 def pipeline_in(folder: Path) -> Pipeline | None:
-    """The pipeline in a folder, as far as it has come; None where no step has a result."""
+    """Return the result of the pipeline in a folder so far; None if no step has a result."""
     if not (folder / PIPELINE).exists():
         return None
     left = Pipeline(folder)

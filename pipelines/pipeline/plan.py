@@ -1,4 +1,4 @@
-"""Plans a pipeline: a key of its file is the request of a command, which plans and carries out the
+"""Plans a pipeline: each key of its file is a request of a command, which plans and carries out the
 step.
 """
 
@@ -65,8 +65,8 @@ follows its name.
 
 
 class StepKind(NamedTuple):
-    """A command whose options stand under a key of the file: its request, its plan, how that is
-    carried out, what its folder shows, and the questions that it learns from.
+    """A command that can be a step: its request, its plan, the function that carries it out, the
+    card of its folder, and the questions that it learns from.
     """
 
     request: type[Any]
@@ -147,7 +147,8 @@ class PipelineStep:
             if isinstance(lms, Mapping) and all(isinstance(name, str) for name in lms.values()):
                 every = f"{EVERY}="
                 options["lm"] = [f"{seat}={lm}".removeprefix(every) for seat, lm in lms.items()]
-            # One program alone meets the default field, and so do several beside a named one.
+            # A single program races against the default field; several race against each other,
+            # unless the file names a field.
             if len(programs) == 1 or "field" in options:
                 added = {**programs, **added}
                 options.setdefault("field", "fair")
@@ -297,7 +298,7 @@ def _check_compiled(step: PipelineStep, compiled: Any, share: Budget | None) -> 
 
 
 def _programs(document: Mapping[str, object], home: Path) -> dict[str, str]:
-    """The programs by name: specs, or files and folders beside the pipeline's file."""
+    """Return the programs by name: specs, or files and folders relative to the pipeline's file."""
     names: Any = document.get("programs")
     named = names if isinstance(names, list) else []
     texts = {name for name in named if isinstance(name, str)}
@@ -330,7 +331,7 @@ def _untrained(name: str, place: str) -> Program | str:
 def _steps(
     document: Mapping[str, object], home: Path, programs: list[str]
 ) -> Iterator[PipelineStep]:
-    """The steps, each with the options that all share, and its own."""
+    """Return the steps, each with the options that all share, and its own."""
     kinds = {key: STEP_KINDS[key] for key in STEP_KINDS if key in document}
     if not kinds:
         raise UserError(f"the pipeline has no step: give one of {', '.join(STEP_KINDS)}")
@@ -401,8 +402,8 @@ def _data(document: Mapping[str, object], home: Path, shared: Mapping[str, Any])
 def _about(
     name: str, document: Mapping[str, Any], steps: list[PipelineStep], questions: str
 ) -> dict[str, Any]:
-    """What `pipeline.json` says of it. With more money, or another name for the winner, it is the
-    same pipeline.
+    """Return the description in `pipeline.json`. A larger budget or another name for the winner
+    does not make another pipeline.
     """
     kept = without(document, ("budget", "register"))
     # An LM or a program of Python's is known by its name, since its address is another each time.

@@ -1,4 +1,4 @@
-"""What a user asks of `folkmoot pipeline` and `fm.pipeline`."""
+"""The request of `folkmoot pipeline` and `fm.pipeline`."""
 
 from __future__ import annotations
 

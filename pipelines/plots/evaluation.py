@@ -143,7 +143,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
 def _bars_in_pairs(
     axes: Axes, groups: Mapping[str, tuple[float, float]], colours: Mapping[str, str]
 ) -> None:
-    """Two bars side by side for each group, coloured by what they are."""
+    """Draw two bars side by side for each group, each kind in its colour."""
     for place, (label, colour) in enumerate(colours.items()):
         # Half a bar to the left and right of the group's place, where its name stands.
         at = np.arange(len(groups)) + 0.4 * place - 0.2

@@ -31,7 +31,7 @@ class Units(NamedTuple):
 def new_figure(
     width: float, height: float, *, rows: int = 1, columns: int = 1, dpi: int = 120
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with its size in inches, and its axes, row by row, without a frame."""
+    """Return a figure of a size in inches, and its axes, row by row, without a frame."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -50,6 +50,6 @@ def two_axes() -> tuple[Figure, list[Axes]]:
 
 
 def saved(figure: Figure, path: Path) -> bool:
-    """Write a figure; True, as what plots return that had something to show."""
+    """Write a figure; returns True, which means that there was something to draw."""
     figure.savefig(path)
     return True

@@ -21,8 +21,8 @@ class Drawing(NamedTuple):
 
 
 def drawings(program: str, report: Mapping[str, object]) -> dict[str, Drawing]:
-    """What draws the report of a program, by the picture's name: the plot that its protocol
-    declares, where it has one, and who agreed with whom, where the report says it.
+    """Return the functions that draw a program's report, by the picture's name: the plot that its
+    protocol declares, and the agreement of agents, if the report has it.
     """
     pictures = {}
     protocol = PROTOCOLS.find(program)

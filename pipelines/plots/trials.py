@@ -58,7 +58,7 @@ def as_optuna(report: StudyReport) -> optuna.Study:
 
 
 def _plain(setting: Mapping[str, object]) -> dict[str, Any]:
-    """A setting whose values Optuna takes as choices."""
+    """Return a setting with values that Optuna accepts as choices."""
     plain = dict(setting)
     for name, value in setting.items():
         if not isinstance(value, str | int | float | bool | None):

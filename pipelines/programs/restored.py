@@ -138,7 +138,7 @@ def restore(
             f"{where} has other networks than the program that it describes: save it again"
         )
     for name, identity in saved.learned.items():
-        if networks[name].identity != identity:  # one that `describe()` does not name was made anew
+        if networks[name].identity != identity:  # the module's code has made a new one
             loaded = networks[name].load(place_of_learned(folder, name, identity))
             networks[name].load_state(loaded.dump_state())
     # Only now that all of it fits: an error above leaves the program as it was.

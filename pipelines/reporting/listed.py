@@ -19,7 +19,8 @@ _TRACKED = re.compile("[0-9a-f]{32}")
 
 
 def list_cards(folders: Iterable[str | Path]) -> list[Card]:
-    """Return the card of every result in these folders and below, the newest first.
+    """Return the card of every result in these folders and below, the newest first. The runs of a
+    contest, or the candidates of a compilation, are on its card.
 
     Raises UserError for what is not a folder.
     """

@@ -1,1 +1,3 @@
-"""Reproduction: rows of published tables run again beside what was published."""
+"""Reproduction: runs rows of published tables again, and compares the measured figures with the
+published ones.
+"""

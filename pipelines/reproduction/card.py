@@ -1,4 +1,4 @@
-"""What the folder of a reproduced table shows."""
+"""The card of the folder of a reproduced table."""
 
 from __future__ import annotations
 

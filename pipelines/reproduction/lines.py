@@ -1,4 +1,4 @@
-"""The outcome of a reproduction: published figures beside measured ones."""
+"""The outcome of a reproduction: published figures next to measured ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Line:
     why: str | None = None
 
     def measure(self, score: Mapping[str, Any]) -> None:
-        """Set what was measured, in shares of 1, beside the published figure."""
+        """Set the measured figure, in shares of 1, next to the published one."""
         self.measured = 100 * score["value"]
         self.low, self.high = 100 * score["low"], 100 * score["high"]
         self.n = score["n"]
@@ -59,7 +59,7 @@ class Line:
             self.inside = self.low - ROUNDING <= self.published <= self.high + ROUNDING
 
     def take(self, run: Evaluation) -> None:
-        """Set what a run measured, or why it did not."""
+        """Set the figure that a run measured, or the reason why it measured none."""
         self.counts, self.run = run.summary.counts, str(run.folder)
         # Several agents may have one LM, which is named once.
         self.lm = ", ".join(dict.fromkeys(lm.name for lm in run.summary.run.lms.values()))
@@ -74,7 +74,7 @@ class Line:
 
     @property
     def words(self) -> str:
-        """What was measured with its interval, or why nothing was."""
+        """The measured figure with its interval, or the reason why there is none."""
         if self.measured is None:
             return self.why or ""
         return f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"

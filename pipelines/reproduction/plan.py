@@ -1,4 +1,4 @@
-"""What rows of a table are going to run: each an ordinary evaluation, or training and test of a
+"""Plans the runs of a table's rows: each is an ordinary evaluation, or training and test of a
 strategy network, checked before any LM is called.
 """
 

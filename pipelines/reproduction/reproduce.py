@@ -1,4 +1,4 @@
-"""Runs rows of published tables again and puts what was measured beside what was published."""
+"""Runs rows of published tables again and compares the measured figures with the published ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def reproduce_as_planned(plan: ReproductionPlan) -> Reproduction:
 
 
 def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Reproduction:
-    """The rows as far as the runs in their folders measure them; the table is written, too."""
+    """Return the rows with the figures that the runs in their folders have measured, and write the
+    table.
+    """
     # Rows may share a run, which is read once.
     runs = dict[Path, Evaluation]()
     for folder in plan.runs:

@@ -1,4 +1,4 @@
-"""What a user asks of `folkmoot reproduce`."""
+"""The request of `folkmoot reproduce`."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def service_of(request: ServeRequest) -> Service:
     """The service that a request describes. Raises UserError; no LM is called."""
     if request.token is not None and not request.token.strip():
         raise UserError("the token is empty, so that anybody could ask: give it a word")
-    # Whoever can ask spends the owner's money.
+    # Each question is paid for by the owner, so strangers must not be able to ask.
     if request.token is None and not _loopback(request.host):
         raise UserError(
             f"--host {request.host} can be reached from other machines: give --token WORD, too"

@@ -55,7 +55,9 @@ class Contract:
         return sample_questions()
 
     def load_with(self) -> dict[str, Any]:
-        """What `fm.load_program` needs beside the folder and environments, such as `embedding`."""
+        """The arguments of `fm.load_program` in addition to the folder and environments, such as
+        `embedding`.
+        """
         return {}
 
     def asked(self) -> list[Question]:

@@ -79,7 +79,7 @@ def wrong(question: Question) -> str:
 
 
 def loosely(answer: str, question: Question) -> str:
-    """An answer as LMs spell it, which is not its canonical form."""
+    """An answer in words that an LM might use, not in its canonical form."""
     if question.kind == "choice":
         return f"({answer})."
     if question.kind == "boolean":

@@ -1,3 +1,3 @@
-"""What the four papers published, as rows that can be run; read by
+"""The results of the four papers, as rows that can be run; read by
 `pipelines/reproduction/presets.py`.
 """
