@@ -426,6 +426,9 @@ class Attempt:
         """Write a candidate with its scores into the folder."""
         selected = self.candidates.selected(candidate) if complete else candidate
         self._lines.add(candidate_row(selected, complete))
+        rows = self._lines.rows.values()
+        best = max(row["score"] for row in rows)
+        self.under_way.tracking.show(len(rows), {self.plan.metric.name: best})
         self._show()
 
     def _show(self) -> None:

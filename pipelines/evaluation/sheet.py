@@ -304,6 +304,8 @@ class AnswerSheet:
             row["program"] = program
         self.rows.append(row)
         self.state.count(row)
+        done, score = self.state.done, self.state.score
+        self.run.tracking.show(done, {self.state.metric: score / done, "questions": done})
         self.tell()
         # Not for a trial or a candidate, which may be as bad as that: it loses, and its study goes
         # on.

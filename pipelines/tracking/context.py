@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, wraps
@@ -44,6 +44,9 @@ class Untracked:
     """Stands for `live.Tracking` in a run that no store shows."""
 
     run_id: str | None = None
+
+    def show(self, step: int, figures: Mapping[str, float]) -> None:
+        """Note the state of the run, by names that its result has, too; only the latest is sent."""
 
     def end(self, show: Callable[[], object] | None = None) -> None:
         """Show the result, and send it."""

@@ -1,11 +1,11 @@
-"""Shows a run in the tracking store: that it is under way, and all of it when it has ended."""
+"""Shows a run in the tracking store, while it is under way and when it has ended."""
 
 from __future__ import annotations
 
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from .cursor import (
 )
 from .store import current_store, open_client, quiet
 
-LOOK_SECONDS = 5.0
+FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
 FINISH_SECONDS = 120.0
 PAUSES = (0.0, 1.0, 2.0)  # seconds before each attempt at a push
 PATIENCE = 8.0
@@ -60,6 +60,7 @@ class Tracking(Untracked):
     ) -> None:
         self.folder, self.kind, self._keep = folder, kind, keep
         self.missing: dict[str, str] = {}
+        self._standing: tuple[int, dict[str, float]] = (0, {})
         self._status: str | None = None
         self._ended = 0
         self._ending = threading.Event()
@@ -76,6 +77,10 @@ class Tracking(Untracked):
             # A daemon: a store that hangs must not keep the process from ending.
             self._thread = threading.Thread(target=self._work, name="folkmoot-push", daemon=True)
             self._thread.start()
+
+    def show(self, step: int, figures: Mapping[str, float]) -> None:
+        """Note the state of the run; only the latest state is sent."""
+        self._standing = step, dict(figures)
 
     def end(self, show: Callable[[], object] | None = None) -> None:
         """Show the result, push the folder, and warn about parts that the store did not take. Waits
@@ -117,8 +122,7 @@ class Tracking(Untracked):
 
     def _work(self) -> None:
         try:
-            self._show_running()
-            self._ending.wait()
+            self._show_now_and_then()
             if self._status is None:
                 self._push()
             elif self.run_id is not None:
@@ -129,20 +133,21 @@ class Tracking(Untracked):
             # Only now may a temporary folder go: what it held was sent, or copied.
             self._keep = None
 
-    def _show_running(self) -> None:
-        """Show that the run is under way, as soon as the process does little but wait for LMs.
-        Importing MLflow takes seconds of CPU time, which would slow down a short run.
+    def _show_now_and_then(self) -> None:
+        """Send the state of the run while the process does little but wait for LMs. Importing
+        MLflow takes seconds of CPU time, which would slow down a short run.
         """
+        pause = FIRST_SECONDS
         began, used = time.monotonic(), time.process_time()
-        while not self._ending.wait(LOOK_SECONDS):
+        while not self._ending.wait(pause):
+            pause = LIVE_SECONDS
             # process_time counts all threads of this process, those of embedded LMs too.
             share = (time.process_time() - used) / (time.monotonic() - began)
             if share < MOST_CPU:
                 from .push import show_running
 
                 with suppress(Exception):  # after a failure, everything is sent at the end
-                    self.run_id = show_running(self.folder, self.kind)
-                return
+                    self.run_id = show_running(self.folder, self.kind, *self._standing)
             began, used = time.monotonic(), time.process_time()
 
     def _push(self) -> None:

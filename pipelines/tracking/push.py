@@ -149,11 +149,13 @@ class _Push:
             self.pushed.missing[name] = problem_line(problem)
 
 
-def show_running(folder: Path, kind: str) -> str:
-    """Show that a run is going on; returns its id."""
+def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) -> str:
+    """Show a run that is still going on, with its running scores; returns its id."""
     with quiet(), cursor_of(folder) as cursor:
         entry = entries_in(folder, cursor.key, kind)[-1]
-        entry = replace(completed(entry, cursor), status="RUNNING", metrics={}, note=None)
+        entry = replace(
+            completed(entry, cursor), status="RUNNING", metrics=figures, step=step, note=None
+        )
         stored = StoredRun(open_client(), entry, cursor.state(entry.key), None, asks=cursor.asks)
         run_id = str(stored.run.info.run_id)
         # Kept before the store shows it as running, so that the next push ends it again.

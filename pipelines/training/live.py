@@ -80,7 +80,9 @@ def live(
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
         books = open_books(kept, records=records, lms=about["lms"], cache=cache)
         with books, quiet, metering(lms_in(network, lm)):
-            log = learn(folder, state, asked, _answering(network, questions), training, progress)
+            log = learn(
+                folder, state, asked, _answering(network, questions), training, tracked, progress
+            )
         network.save(folder)
         tracked.end()
         about["mlflow_run_id"] = tracked.run_id

@@ -158,7 +158,7 @@ def train_by_replay(
         folder,
         tracked,
     ):
-        log = learn(folder, network.state, questions, answer, training, progress)
+        log = learn(folder, network.state, questions, answer, training, tracked, progress)
         rivals = {}
         # With one strategy there is nothing to choose, with or without a graph.
         if len(config.strategies) > 1:

@@ -155,13 +155,20 @@ def learn(
     questions: Sequence[TrainingQuestion],
     answer: Answer,
     training: TrainingSettings,
+    tracked: Untracked,
     progress: Progress | None,
 ) -> TrainingLog:
     """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
     from ...optimizers.policy.training import train_policies
 
+    def note(step: dict[str, Any]) -> None:
+        if "reward" in step:  # not during the selection of the number of epochs
+            tracked.show(int(step["questions"]), {"reward_so_far": float(step["reward"])})
+        if progress is not None:
+            progress(step)
+
     log = train_policies(
-        state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=progress
+        state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note
     )
     write_json(folder / LOG, log.to_dict())
     plots = folder / "plots"

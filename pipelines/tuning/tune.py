@@ -243,7 +243,12 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         total, _ = job.planned()
 
         def watch(_: object = None) -> None:
-            tell(_progress(study, entries(study, job.objectives), job, total))
+            state = _progress(study, entries(study, job.objectives), job, total)
+            best = dict[str, float]()
+            if state.best is not None:
+                best[job.objectives[0]] = state.best
+            tracking.show(state.done, best)
+            tell(state)
 
         try:
             watch()

@@ -135,9 +135,16 @@ def test_a_result_comes_before_mlflow(client: mlflow.MlflowClient, lm: Any, tmp_
 
 def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(client, lm, scripted, monkeypatch):
     mlflow.set_experiment("her experiment")
-    monkeypatch.setattr(running, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(running, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(running, "MOST_CPU", 9.0)
     answer, seen = scripted.reply, []
+    whole, names = running.Tracking.show, set[str]()
+
+    def show(self: Any, step: int, figures: Any) -> None:
+        names.update(figures)
+        whole(self, step, figures)
+
+    monkeypatch.setattr(running.Tracking, "show", show)
 
     def slow(body: Any) -> Any:
         until = time.monotonic() + 120
@@ -148,7 +155,9 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(client, lm, scripted, mo
     scripted.reply = slow
     found = evaluated(lm)
     assert seen == ["RUNNING"]
-    assert client.get_run(found.run_id).info.status == "FINISHED"
+    run = client.get_run(found.run_id)
+    assert run.info.status == "FINISHED"
+    assert {"accuracy"} <= names <= run.data.metrics.keys(), "no figure is of the way alone"
 
 
 @pytest.mark.nightly

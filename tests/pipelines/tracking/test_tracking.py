@@ -277,19 +277,19 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     assert (run.info.status, run.data.metrics["questions"]) == ("KILLED", 2)
     settings = {**settings, "seed": 8}
     written(here / "out", a_run(settings=settings))
-    assert show_running(here / "out", KIND) == run_id
+    assert show_running(here / "out", KIND, 3, {"accuracy": 0.25}) == run_id
     (run,) = stored()
-    assert run.info.status == "RUNNING"
+    assert (run.info.status, run.data.metrics["accuracy"]) == ("RUNNING", 0.25)
     assert pushed(here / "out", a_run(settings=settings)) == run_id
     (run,) = stored()
     assert (run.info.status, run.data.metrics["questions"]) == ("FINISHED", 4)
     history = MlflowClient().get_metric_history(run_id, "accuracy")
-    assert [point.step for point in history] == [2, 4]
+    assert [point.step for point in history] == [2, 3, 4]
     assert run.data.params["seed"] == "3"
     changed = json.loads(run.data.tags["folkmoot.changed_on_resuming"])
     assert changed == {"seed": "8"}
     assert len(json.loads((artifacts(here, run_id) / "rows.json").read_text())["data"]) == 4
-    show_running(here / "out", KIND)
+    show_running(here / "out", KIND, 4, {"accuracy": 0.5})
     pushed(here / "out", a_run(settings=settings))
     assert stored()[0].info.status == "FINISHED"  # also where the folder has nothing new
 
@@ -450,7 +450,7 @@ def test_a_place_elsewhere_takes_a_store_with_a_full_address(tmp_path, monkeypat
 
 
 def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("folkmoot.pipelines.tracking.live.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.live.FIRST_SECONDS", 0.0)
     monkeypatch.setattr("folkmoot.pipelines.tracking.live.MOST_CPU", 99.0)
     tracking = Tracking(written(here / "out", a_run()), KIND)
     wait_until(lambda: tracking.run_id)

@@ -203,7 +203,8 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     server, scripted, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(running, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(running, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(running, "LIVE_SECONDS", 0.05)
     monkeypatch.setattr(running, "MOST_CPU", 9.0)
     scripted.reply = at = At(request_10=server.kill, request_50=server.start)
     with warnings.catch_warnings():
