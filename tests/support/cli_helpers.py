@@ -36,13 +36,15 @@ def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "0")
 
 
-def folkmoot(*words: Any, code: int | None = None) -> Any:
-    """What the command line does with these words; the code that it ends with may be given."""
+def folkmoot(*words: Any, code: int | None = None, text: str | None = None) -> Any:
+    """What the command line does with these words, and a text in a pipe; the code that it ends
+    with may be given.
+    """
     given = [str(word) for word in words]
     # Each process describes the commands once; help leaves a mark on them.
     described = get_command if {"--help", "--help-all"} & {*given} else _DESCRIBED
     with patch("typer.testing._get_command", described):
-        done = CliRunner().invoke(cli.app, given)
+        done = CliRunner().invoke(cli.app, given, input=text)
     assert code in (None, done.exit_code), done.output
     return done
 
