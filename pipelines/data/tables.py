@@ -596,8 +596,8 @@ def _turned(whole: dict[str, Any]) -> Any:
 
 
 def unfolded(rows: Iterable[TableRow], remark: Callable[[str], None]) -> Iterator[TableRow]:
-    """Return the rows; in place of one that is no question itself, those inside it (the questions of
-    an article). `remark` is told of lists that were taken apart.
+    """Return the rows; in place of one that is no question itself, those inside it, such as the
+    questions of an article. `remark` is told of lists that were taken apart.
     """
     for row in rows:
         whole = _with_objects(row.fields)
