@@ -41,7 +41,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
     ratio = json.loads(folkmoot("compare", *two, "--json").stdout)["pairs"][0]["token_ratio"]
     assert lines[3:] == [
         "",
-        "2 agents + judge is ahead so far, but it is undecided whether by chance. "
+        "2 agents + judge is ahead so far, undecided, as it may be chance. "
         "Against 1 agent: 90% against 50% on 10 questions: +40 points, 95% interval 0 to +69. "
         "10 questions show differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "

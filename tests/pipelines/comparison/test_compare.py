@@ -69,13 +69,13 @@ def test_the_figures_of_a_pair(run: Write) -> None:
     [
         (range(90), range(50), 100, "team does worse than base: 50% against 90% on 100 questions: "
          "−40 points, 95% interval −50 to −31."),
-        (range(50), range(1, 55), 100, "team is ahead so far, but it is undecided whether by "
+        (range(50), range(1, 55), 100, "team is ahead so far, undecided, as it may be "
          "chance. Against base: 54% against 50% on 100 questions: +4 points, 95% interval −1 to "
          "+10. 100 questions show differences from about 8 points up."),
         (range(50), range(50), 100, "team and base are level so far, undecided: 50% against 50% on "
          "100 questions: no question was right in only one of the two. 100 questions show "
          "differences from about 8 points up."),
-        ((), range(4), 4, "team is ahead so far, but it is undecided whether by chance. "
+        ((), range(4), 4, "team is ahead so far, undecided, as it may be chance. "
          "Against base: 100% against 0% on 4 questions: +100 points, 95% interval 0 to +100. 4 "
          "questions can show no difference at all."),
         ((), range(5), 5, "team beats base: 100% against 0% on 5 questions: +100 points, 95% "

@@ -149,7 +149,7 @@ def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
-    ahead = "one agent is ahead so far, but it is undecided whether by chance. "
+    ahead = "one agent is ahead so far, undecided, as it may be chance. "
     figures = "Against talk: 60% against 50% on 100 questions: +10 points"
     assert found.headline.startswith(f"{ahead}{figures}")
     shown_page = page(found)
