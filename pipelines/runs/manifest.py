@@ -119,7 +119,7 @@ RUN = RunFolder(
     "run",
     MANIFEST,
     {
-        "program_hash": "its program differs, or has changed itself",
+        "program_hash": "its program differs",
         "lms": "its LM differs",
         "data_fingerprint": "its data differs",
         "metric": "its metric differs",

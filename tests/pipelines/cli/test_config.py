@@ -89,7 +89,7 @@ def test_where_defaults_come_from_is_shown(scripted, home, monkeypatch):
         ("concurrency = '16'", "concurrency is '16': give a whole number of at least 1"),
         ("lm = ", "folkmoot.toml is not TOML"),
         ("yes = true", "folkmoot.toml has an unknown key 'yes'"),
-        (f"api_key = '{KEY}'", "folkmoot.toml has an unknown key 'api_key'"),
+        (f"api_key = '{KEY}'", "api_key holds a key or password"),
         (f'[ask]\nlm_set = [\'extra_body={{"api_key": "{KEY}"}}\']', "holds a key or password"),
         ("ask = 3", "ask is a command: write its options under [ask]"),
     ],
