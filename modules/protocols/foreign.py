@@ -263,7 +263,7 @@ class Foreign(Program):
 
     def example(self, question: Question) -> Question:
         """The question as a training example for an optimizer: with this program's fields, and the
-        gold answer in its output field.
+        gold answer in its output field. Raises UserError for a callable, which has no prompts.
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")

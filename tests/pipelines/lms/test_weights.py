@@ -125,7 +125,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(far, tmp_path, cache, monkeypa
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: None)
     (tmp_path / "good.gguf").write_bytes((tmp_path / "far.gguf").read_bytes())
     (tmp_path / "far.gguf").write_bytes(b"damaged")
-    with pytest.raises(UserError, match="are damaged: fetch them anew"):
+    with pytest.raises(UserError, match="are damaged; fetch them again"):
         weights.get_weights("far", cache)
     shutil.copy(tmp_path / "good.gguf", tmp_path / "far.gguf")
     asked.clear()
