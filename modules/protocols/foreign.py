@@ -173,7 +173,7 @@ class Foreign(Program):
         return by_name(seats)
 
     def turns(self) -> list[SeatTurns]:
-        """Empty: the number of turns is not known before it has run."""
+        """Return none: the number of turns is not known before it has run."""
         return []
 
     def check_saved(self) -> None:

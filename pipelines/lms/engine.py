@@ -682,8 +682,8 @@ class Engine:
                 await asyncio.sleep(wait)
 
     async def _fitting_attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
-        """An attempt with settings that the endpoint accepts. If it refuses one, the setting is
-        changed, and the change remembered if it works.
+        """Make an attempt with settings that the endpoint accepts. If it refuses one, the setting
+        is changed, and the change remembered if it works.
 
         Of a request that a client of the meter sent (`whole`), only the token limit may get another
         name; one that is passed on unread (`send`) is never changed.

