@@ -212,9 +212,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
 
 
 def _checked(store: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a question, checked and in a fixed order; fields of other names are kept.
-    Raises UserError for one that is missing or does not fit.
-    """
+    """The fields of a question, checked and in a fixed order; fields of other names are kept."""
     id_ = require_text(store.get("id"), "a question needs an id")
     name = question_named(id_)
     question = require_text(store.get("question"), f"{name} needs its text")

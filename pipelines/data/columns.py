@@ -166,9 +166,7 @@ class Columns:
         return ", ".join([*parts.values(), *opened])
 
     def _mapped(self, row: TableRow) -> TableRow:
-        """The row with `Question`'s fields, or with its fault. Raises UserError for a fault of the
-        whole table.
-        """
+        """The row with `Question`'s fields, or with its fault."""
         if row.fault:
             return row
         try:

@@ -275,7 +275,7 @@ class LocalEndpoint:
         return PLAIN_PROFILE if self._untuned else DEFAULT_PROFILE
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """Make one attempt. Raises TransientError or CallError."""
+        """One attempt. Raises TransientError or CallError."""
         http = await self._started()
         body = dict(payload)
         fields = body.pop("fields", None)
