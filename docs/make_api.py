@@ -362,7 +362,7 @@ def annotated(annotation: Any) -> str:
         written = ast.unparse(read.slice.elts[0])
     written = re.sub(r"\b(?:collections\.abc|typing|pathlib|folkmoot)\.(?:[a-z_]+\.)*", "", written)
     written = re.sub(r"\b(?:\w+\.)+(?=[A-Z]\w*Environment|Page\b)", "", written)
-    return written.replace("Mapping[str, Any] | Sequence[str]", "Pairs")
+    return written.replace("Mapping[str, object] | Sequence[str]", "Pairs")
 
 
 def about(thing: Any) -> str:
@@ -402,9 +402,12 @@ def argument(parameter: inspect.Parameter) -> str:
 
 
 def summary(function: Any) -> str:
-    """The first paragraph of a docstring, on one line, without what it raises."""
+    """Return the first paragraph of a docstring, on one line, without what it raises, and without
+    its "Return", which the arrow before it says.
+    """
     words = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-    return re.sub(r" Raises UserError[^.]*\.$", "", words)
+    words = re.sub(r" Raises UserError[^.]*\.$", "", words.removeprefix("Return "))
+    return words[:1].upper() + words[1:]
 
 
 if __name__ == "__main__":

@@ -40,7 +40,9 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
 
 
 def held(demonstration: Demonstration | None) -> str | dict[str, object] | None:
-    """A demonstration as it is saved with a program: its built-in name, or its whole content."""
+    """A demonstration as it is saved with a program: its built-in name, or its whole content; None
+    stays None.
+    """
     if demonstration is None or (
         isinstance(demonstration, str) and demonstration in worked_examples()
     ):

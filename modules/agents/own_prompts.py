@@ -27,7 +27,7 @@ def prompts_given(prompts: object) -> dict[str, str]:
         )
     if not isinstance(prompts, Mapping | None):
         raise UserError(
-            f"prompts is {prompts!r}: give agents with their instructions, or a YAML file of such"
+            f"prompts is {prompts!r}: give instructions by agent, or a YAML file with them"
         )
     for agent, instructions in (prompts or {}).items():
         if not isinstance(instructions, str) or not instructions.strip():

@@ -75,7 +75,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         if named and not allow_unsafe_lm_state:
             warnings.warn(
                 f"the state names the LM {str(named.get('model'))[:80]!r}, "
-                "which is not taken over, nor any address: give LMs to the program, with lms={…}",
+                "which is ignored, as any address: give the program its LMs, with lms={…}",
                 stacklevel=2,
             )
             named = None

@@ -163,8 +163,8 @@ def back_off(
 ) -> float:
     """Seconds to wait after the failed attempt number `attempt` (from 0) before the next one.
 
-    At least `retry_after` where the server sent it; otherwise exponential back-off from `first` to
-    `longest`, of which the upper half is random.
+    If the server sent `retry_after`, that and a little more; otherwise exponential back-off from
+    `first` to `longest`, of which the upper half is random.
     """
     if retry_after is not None:
         return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
@@ -174,8 +174,9 @@ def back_off(
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` or its like in seconds, a length of time, or a moment as the time until then;
-    or Azure's header in milliseconds; None where it is missing or makes no sense.
+    """The seconds that a response asks to wait: its `Retry-After` or a header like it, which is a
+    number, a length of time or a date, or Azure's in milliseconds. None if it has none that makes
+    sense.
     """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (exact := headers.get(name, "")).isdecimal():

@@ -26,14 +26,14 @@ def are_all(values: Iterable[object], kind: type) -> bool:
 
 
 def checked_whole(name: str, value: object, least: int = 1) -> int:
-    """The value, if it is a whole number of at least `least`; else raises a UserError."""
+    """The value. Raises UserError unless it is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
     return value
 
 
 def checked_among(name: str, value: object, allowed: Iterable[str]) -> str:
-    """The value, if it is among the allowed; else raises a UserError, which calls it a `name`."""
+    """The value. Raises UserError, which calls it a `name`, unless it is among the allowed."""
     known = list(allowed)
     if value not in known:  # a list and not a set, since the value may have no hash
         raise no_such(name, value, known)

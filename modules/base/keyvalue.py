@@ -100,7 +100,9 @@ class KeyValue:
                     self._base = None
 
     def _write(self) -> None:
-        """Write the pending values; if another process is writing, they stay for the next time."""
+        """Write the pending values. If that fails, as while another process writes, they stay for
+        the next time, unless they are too many.
+        """
         values, self._pending = self._pending, {}
         if self._base is None or not values:
             return

@@ -82,7 +82,7 @@ class Usage:
 
     @classmethod
     def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:
-        """The usage of calls that were paid for, at an unknown price."""
+        """The usage of calls that were paid for; their tokens and price are unknown."""
         values: dict[str, Any] = dict.fromkeys(_SUMS)
         return cls(
             **values | {"calls": calls, "cached_calls": 0, "truncated_calls": truncated_calls}
@@ -90,7 +90,7 @@ class Usage:
 
     @property
     def tokens(self) -> int | None:
-        """The tokens of prompts and completions together."""
+        """The tokens of prompts and completions together; None if they are unknown."""
         return plus(self.prompt_tokens, self.completion_tokens)
 
     def add(self, other: Usage) -> None:

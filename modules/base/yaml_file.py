@@ -21,14 +21,15 @@ ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".tab", ".psv", ".parquet", ".xlsx"
 
 
 def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises UserError for any other content.
+    """The mapping in a YAML file. Raises UserError, with the file and the line, for any other
+    content.
 
     `what` says what the file should describe, and `such` is an example of a line of it.
     """
     suffix = path.suffix.casefold()
     wanted = f"name a YAML file with a line such as {such!r}"
     rows = UserError(
-        f"{path} holds rows, as of questions, and a {what} is wanted here: {wanted}, and give the "
+        f"{path} holds rows, such as questions, and not a {what}: {wanted}, and give the "
         "questions as data"
     )
     if suffix in ROWS:
@@ -81,7 +82,7 @@ class StrictLoader(yaml.SafeLoader):
             # `<<` may stand twice: it merges a mapping, and names no value.
             if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                    None, None, f"the key {key.value!r} is given twice", key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -102,7 +102,8 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """Return the page with this title, in any case, or but for a parenthetical at its end.
+        """Return the page with this title, in any case, or but for a parenthetical at its end; else
+        None.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".

@@ -252,7 +252,7 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
 
 def _built(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
     """Build the index of a corpus, save it in the folder and return it. A process that dies leaves
-    no half of a folder.
+    no half of a folder. Raises UserError if the corpus changes meanwhile.
     """
     building = folder.with_name(".building")
     # A process that died may have left one.

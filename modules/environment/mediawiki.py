@@ -84,7 +84,7 @@ class MediaWiki:
         await self._sessions.close()
 
     async def _persist(self, parameters: Mapping[str, str]) -> dict[str, object]:
-        """Return the answer, after as many attempts as are allowed."""
+        """Return the answer, after as many attempts as are allowed. Raises as `ask` does."""
         url = f"{self.address}?{urlencode({**parameters, **FORMAT})}"
         clock = asyncio.get_running_loop().time
         end = clock() + WHOLE_SECONDS
@@ -105,7 +105,9 @@ class MediaWiki:
             await asyncio.sleep(wait)
 
     async def _get(self, url: str, seconds: float) -> dict[str, object]:
-        """Return the answer of one attempt; raises as `ask` does, or _PassingError."""
+        """Return the answer of one attempt, within `seconds`. Raises as `ask` does, or
+        _PassingError.
+        """
         try:
             async with asyncio.timeout(seconds):
                 return await self._got(url)

@@ -222,7 +222,9 @@ class _Record:
             self._index(line)
 
     def _index(self, line: bytes) -> None:
-        """Note the position of a line that begins where the last one ended."""
+        """Note the position of a line that begins where the last one ended. Raises UserError for
+        one that is not of a record.
+        """
         try:
             row = json.loads(line)
             if self._first:

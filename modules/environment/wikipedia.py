@@ -144,7 +144,9 @@ class WikipediaEnvironment(Environment):
 
     @cached_property
     def _pages(self) -> KeyValue | None:
-        """The cache of what was read from the wiki, as JSON; processes may share it."""
+        """The cache of what was read from the wiki, as JSON; processes may share it. None without a
+        folder.
+        """
         folder = self._settings["cache_dir"]
         if folder is None:
             return None
@@ -199,7 +201,7 @@ class WikipediaEnvironment(Environment):
 
     def _read_page(self, answer: dict[str, object]) -> dict[str, object] | None:
         """Return title, text and revision of an article, and whether it is a disambiguation page;
-        None if there is no such article.
+        None if there is no such article. Raises FatalCallError if the wiki gives no plain text.
         """
         query = answer.get("query")
         if isinstance(query, dict) and query.get("interwiki") and not query.get("pages"):

@@ -118,7 +118,7 @@ def _number(kind: Callable[[str], object], part: str) -> object:
     try:
         return kind(part)
     except ValueError:
-        raise UserError(f"{part!r} is no {kind.__name__}: write a number there") from None
+        raise UserError(f"{part!r} is not a number ({kind.__name__}): write one there") from None
 
 
 class Declared(Program):

@@ -173,7 +173,7 @@ class Foreign(Program):
         return by_name(seats)
 
     def turns(self) -> list[SeatTurns]:
-        """Empty: the number of turns is not known before it has run."""
+        """Return none: the number of turns is not known before it has run."""
         return []
 
     def check_saved(self) -> None:
@@ -263,7 +263,7 @@ class Foreign(Program):
 
     def example(self, question: Question) -> Question:
         """The question as a training example for an optimizer: with this program's fields, and the
-        gold answer in its output field.
+        gold answer in its output field. Raises UserError for a callable, which has no prompts.
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")

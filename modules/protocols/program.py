@@ -391,7 +391,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Raise UserError for a user's own role that no agent would have."""
         if self.idle_role:
             raise UserError(
-                f"the role {self.idle_role!r} is no agent of this program: set "
+                f"the role {self.idle_role!r} is not an agent of this program: set "
                 f"tie_break={self.idle_role}, or leave the role out"
             )
 

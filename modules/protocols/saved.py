@@ -266,13 +266,15 @@ def saved_lm(lm: dspy.BaseLM) -> SavedLM:
         return SavedLM.model_validate(_plain(document))
     except ValidationError as problem:
         raise UserError(
-            f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']})"
+            f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']}): take it "
+            "out, and give it again with lms={…} when loading"
         ) from None
 
 
 def write(program: Saveable, folder: Path) -> None:
     """Write the program into a folder, which is created if it is missing. Each file is written
-    whole or not at all, and `program.json` last, so that its folder is complete.
+    whole or not at all, and `program.json` last, so that its folder is complete. Raises UserError
+    if the folder cannot be written.
     """
     saved = state_of(program)
     try:
@@ -298,9 +300,7 @@ def checked_document(document: dict[str, object], where: str) -> SavedProgram:
     try:
         return SavedProgram.model_validate(document)
     except ValidationError as problem:
-        raise UserError(
-            f"{where}: {first_fault(problem)}; a saved program has nothing like it"
-        ) from None
+        raise UserError(f"{where}: {first_fault(problem)}; save the program again") from None
 
 
 def hashes_of(described: Described, prompts: Mapping[str, object]) -> dict[str, str]:

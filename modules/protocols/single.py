@@ -28,7 +28,7 @@ _TIES = Parameter(choice("first", "random"), When("strategy", _VOTING))
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:
-    """The parameters in a short spec: a strategy, or `role=NAME`."""
+    """The parameters in a short spec: a strategy, or `role=NAME`. Raises UserError for more."""
     named = ":".join(parts)
     if named.startswith("role="):
         return {"role": named.removeprefix("role=")}

@@ -64,7 +64,9 @@ def count_ballots(
 
 
 def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
-    """The probability that its LM gave each answer; 0 for an abstention, which has no vote."""
+    """The probability that its LM gave each answer; 0 for an abstention, which has no vote. Raises
+    UserError for an answer without one.
+    """
     for ballot in ballots:
         if ballot.answer is not None and ballot.probability is None:
             raise UserError(

@@ -187,8 +187,9 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     counts them.
 
     Both sides are normalised by `normalise_span`; F1 is the harmonic mean of token precision and
-    recall, and 0 if the two differ and one is "yes", "no", "noanswer" or "unanswerable". Of several
-    accepted answers, the best score counts, as in SQuAD's script. None scores (0, 0).
+    recall, and 0 if the two differ and one is "yes", "no", "noanswer" or "unanswerable". As there,
+    two equal texts of articles alone match exactly and have F1 0. Of several accepted answers, the
+    best score counts, as in SQuAD's script. None scores (0, 0).
 
     Unlike the script, texts that differ in a mark that matters are not equal (`meant_span`). If the
     gold is an expression, its operators, brackets, signs and points count, and equal expressions
@@ -360,7 +361,7 @@ def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
 
 
 class AnswerScore(NamedTuple):
-    """`correct` counts for accuracy; `em` and `f1`, each 0 to 1, are only there for spans."""
+    """`correct` counts for accuracy; `em` and `f1`, 0 to 1, are None unless the kind is span."""
 
     correct: bool
     em: float | None

@@ -14,8 +14,8 @@ MAX_CHOICES = 26
 
 
 def require_text(value: object, needs: str) -> str:
-    """The value, if it is text that is not blank; else raises a UserError that begins with `needs`,
-    such as "the question needs a text".
+    """The value. Raises UserError, which begins with `needs` (such as "the question needs a text"),
+    unless it is text that is not blank.
     """
     if not isinstance(value, str):
         raise UserError(f"{needs}, as text; it is {type_name(value)}")
@@ -30,8 +30,8 @@ def require_text(value: object, needs: str) -> str:
 
 
 def check_choices(choices: object, name: str) -> dict[str, str] | None:
-    """The choices as label → text; a list of texts is labelled A, B, …. Raises UserError, which
-    calls the question `name`.
+    """The choices as label → text; a list of texts is labelled A, B, …; None stays None. Raises
+    UserError, which calls the question `name`.
     """
     if choices is None:
         return None

@@ -97,7 +97,8 @@ def without_typography(text: str) -> str:
 
 def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
     """The words and numbers of a text; a sign, decimal point or percent stays with its number.
-    Without `case` they are case-folded, without `articles` these are left out.
+    Without `case` they are case-folded, without `articles` these are left out, except for one at
+    the end.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     if not articles:
@@ -140,7 +141,7 @@ def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
 
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any of the labels, also in brackets."""
+    """A pattern for any of the labels, also in brackets."""
     body = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     # Not inside a word, number, abbreviation (U.S.), degree, compound (A-frame) or contraction
     # (I'm).
@@ -169,7 +170,7 @@ def _by_label(text: str, match: re.Match[str], choices: Mapping[str, str]) -> Me
 
 @lru_cache(maxsize=4096)
 def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches options of the same words, with any case, articles and punctuation."""
+    """A pattern for options of the same words, with any case, articles and punctuation."""
     words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
         return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")

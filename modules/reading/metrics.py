@@ -179,7 +179,9 @@ class Metric:
         return self.graded(self.function, asked, dspy.Prediction(answer=answer))
 
     def ended(self, rows: int) -> None:
-        """Called when a run has so many rows. A metric raises UserError if it could score none."""
+        """Called at the end of a run of so many rows. A metric raises UserError if it could score
+        none.
+        """
 
     def graded(self, scored: Callable[..., Any], *arguments: object) -> Graded:
         """The grade in what `scored(*arguments)` returns. Raises MetricError for anything else, and

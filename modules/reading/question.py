@@ -316,7 +316,9 @@ def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str
 
 
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
-    """The label that a gold answer means: itself, or that of the only option with this text."""
+    """The label that a gold answer means: itself, or that of the only option with this text. Raises
+    UserError if it means none, or several.
+    """
     folded = answer.casefold()
     for tried in (
         [label for label in choices if label.casefold() == folded],
@@ -348,7 +350,9 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
 
 
 def _meta_of(meta: object, extras: dict[str, object]) -> object:
-    """The row's `meta` with its other fields added; a field in both must have the same value."""
+    """The row's `meta` with its other fields added. Raises UserError for a field that differs from
+    one of the same name in `meta`.
+    """
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
     meta = dict(meta or {})
@@ -359,7 +363,9 @@ def _meta_of(meta: object, extras: dict[str, object]) -> object:
 
 
 def choices_by_label(choices: object) -> object:
-    """Choices as label → text, if they have one of the shapes in use; other shapes as they are."""
+    """Choices as label → text, if they have one of the shapes in use; other shapes as they are.
+    Raises UserError unless each text has a label of its own.
+    """
     if isinstance(choices, Mapping) and {"label", "text"} <= set(choices):
         labels, texts = choices["label"], choices["text"]
         if isinstance(labels, list) and isinstance(texts, list):

@@ -69,7 +69,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
 
 
 def forensics(rows: Iterable[ResultRow]) -> dict[str, object]:
-    """Reports, from the rows of a protocol with several agents, who was right and who gave way.
+    """Report, from the rows of a protocol with several agents, who was right and who gave way.
 
     Args: rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do
         not count.

@@ -145,8 +145,8 @@ def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
     if new.wider_than(before):
         return False
     _LOG.warning(
-        "the budget %s is not above the %s that were spent here: the result of then is shown, and "
-        "only a larger budget goes on",
+        "the budget %s is not above the %s that were spent here, so the stored result is shown: "
+        "give a larger budget to go on",
         *(new, before),
     )
     return True

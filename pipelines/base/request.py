@@ -621,8 +621,8 @@ def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, st
         key, _, value = map(str.strip, pair.partition("="))
         if not key or not value or key in values:
             raise UserError(
-                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands "
-                f"twice: write for example {example}"
+                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} is "
+                f"given twice: write for example {example}"
             )
         values[key] = value
     return values

@@ -66,7 +66,7 @@ class Settings(BaseModel):
         return os.environ.get("OPENAI_API_KEY") or None
 
     def anthropic_key(self) -> str | None:
-        """The key of Anthropic's own API; as `openai_key`."""
+        """The key of Anthropic's own API; None if it is not set."""
         return os.environ.get("ANTHROPIC_API_KEY") or None
 
     def key_names(self) -> set[str]:

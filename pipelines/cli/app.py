@@ -285,8 +285,8 @@ def _callback(command: Command) -> Callable[..., None]:
         with guarded(debug=view.debug, verbose=view.verbose):
             if ctx.args:
                 raise UserError(
-                    f"{ctx.args[0]!r} is one word too many: an option stands before its value, and "
-                    f"what has spaces in quotes; {command.for_example}"
+                    f"{ctx.args[0]!r} is one word too many: write an option before its value, and "
+                    f"put quotes around spaces; {command.for_example}"
                 )
             for field, value in chosen.items():
                 if type(value) in (int, float):

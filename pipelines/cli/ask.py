@@ -70,7 +70,8 @@ def ask(request: AskRequest, view: Quietly) -> None:
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
     """Return `A=TEXT` options by label, plain texts as a list, to be labelled A, B, …, or None
-    without options.
+    without options. Raises UserError unless they are 2 to 26, and all or none have a label of their
+    own.
     """
     if not choices:
         return None

@@ -50,8 +50,8 @@ def lms(request: LmsRequest, view: View) -> None:
     if request.what and (verb != "get" or not names):
         raise UserError(f"folkmoot lms {verb} is not a command: write folkmoot lms get NAME")
     for name in [known_name(name) for name in names]:
-        say(f"getting the weights of {name}")
-        say(f"{get_weights(name, cache)} is whole")
+        say(f"fetching the weights of {name}")
+        say(f"{get_weights(name, cache)} is complete")
     rows = list_weights(cache)
     table = Table("name", "MB", "licence", "here", box=None, pad_edge=False)
     for row in rows:

@@ -107,8 +107,9 @@ compare.__signature__ = signature(_compare).replace(  # type: ignore[attr-define
 
 
 def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> ComparisonPlan:
-    """Open and check the runs without calling an LM; returns the plan. With `keyless`, LMs are made
-    without keys, for a plan that is only shown.
+    """Open and check the runs without calling an LM; returns the plan. Raises UserError for runs or
+    options that do not fit. With `keyless`, LMs are made without keys, for a plan that is only
+    shown.
     """
     for name in ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS):
         if request.asked(name) and not request.match_budget:
@@ -330,7 +331,9 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
 def _place(
     wanted: str | None, names: Sequence[str], folders: Sequence[AnyRun], default: int
 ) -> int:
-    """Return the index of the run with this name, folder or number (from 1 up)."""
+    """Return the index of the run with this name, folder or number (from 1 up). Raises UserError
+    unless exactly one is meant.
+    """
     if not wanted:
         return default
     if wanted in names:

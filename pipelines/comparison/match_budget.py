@@ -255,7 +255,7 @@ def plan_costliest(
 
 
 def run_match(plan: MatchPlan) -> Evaluation:
-    """Carry out the plan; see `match_budget`."""
+    """Carry out the plan; see `match_budget`. Raises UserError if not one sample fits the bill."""
     request, described = plan.request, plan.run.summary.run
     # Where an LM picks, its calls are on the bill, too.
     of_pilot, spec = 2, None
@@ -408,7 +408,7 @@ def _measured(spent: Match, pilot: Evaluation) -> Match:
 
 def _agent(request: MatchRequest, metric: Metric) -> Agent:
     """Return the agent for a number of samples: self-consistency, or a pick if answers cannot be
-    voted on.
+    voted on. Raises UserError for tasks that need a program.
     """
     kind, single = request.questions[0].kind, request.single
     if kind not in PICKED:

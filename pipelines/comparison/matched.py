@@ -121,7 +121,7 @@ def with_matches(
 
 
 def _best_of(places: Iterable[Path]) -> Evaluation | None:
-    """Return the finished baseline in these folders that is most often right."""
+    """Return the finished baseline in these folders that is most often right, or None."""
     baselines = []
     for place in sorted(places):
         # A baseline that is not finished, or damaged, is no reason not to compare the runs.

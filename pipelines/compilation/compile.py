@@ -95,8 +95,7 @@ def _finished(plan: CompilationPlan) -> Program | None:
 def compile_as_planned(
     plan: CompilationPlan, show: Callable[[Compilation], None] | None = None
 ) -> Program:
-    """Carry out the plan; returns the best program, with its `compilation`. `show` gets a result
-    that ended well before it is sent to the tracking store.
+    """Carry out the plan; returns the best program, with its `compilation`.
 
     `show` gets a result that ended well before it is sent to the tracking store.
     """

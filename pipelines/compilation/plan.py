@@ -408,7 +408,9 @@ def _settings(
 
 
 def _prompt_lm(request: CompileRequest, seating: Seating) -> dspy.BaseLM:
-    """Return the LM that proposes instructions; None for that of the agents."""
+    """Return the LM that proposes instructions; None for that of the agents. Raises UserError for
+    an address without an LM.
+    """
     if request.prompt_lm is None:
         if request.prompt_api_base is not None:
             raise UserError("--prompt-api-base is given without --prompt-lm: name the LM behind it")
@@ -461,7 +463,7 @@ def check_input(
     if isinstance(program, Foreign):
         if chosen.name == "knn":
             raise UserError(
-                "knn chooses demonstrations anew for each question, which folkmoot's programs "
+                "knn chooses the demonstrations for each question, which folkmoot's programs "
                 "alone can do: choose another optimizer"
             )
         if not predictors_of(program):
@@ -474,7 +476,7 @@ def check_input(
         least *= 2  # its parts get one half of the questions, and halve it again
         if chosen.name == "knn":
             raise UserError(
-                "knn chooses demonstrations anew for each question, as a strategy network chooses "
+                "knn chooses the demonstrations for each question, as a strategy network chooses "
                 "strategies: choose another optimizer"
             )
     if len(train) < least:

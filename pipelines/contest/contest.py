@@ -131,7 +131,7 @@ def _register_later(contest: Contest, name: str | None) -> None:
         return
     if not contest.result.get("saved"):
         raise UserError(
-            f"{contest.winner_name} is your own code, which no model holds: drop --register"
+            f"{contest.winner_name} is your own code, which cannot be registered: drop --register"
         )
     contest.winner.register(name)
     written = read_object(contest.folder / CONTEST) or {}

@@ -143,7 +143,7 @@ def default_field(
 
 
 def _mixed_field(lms: Sequence[object], judge: object) -> list[Entrant]:
-    """The default programs of several LMs."""
+    """The default programs of several LMs. Raises UserError for too many."""
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct(list(map(lm_title, lms)))

@@ -407,7 +407,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
 
 
 def _visible(request: ContestRequest, metric: Metric) -> Check | None:
-    """The check that programs may use, if the user gives one."""
+    """The check that programs may use; None if none is given. Raises UserError without tasks."""
     if request.visible_check is None:
         return None
     if not isinstance(metric, Check):
@@ -417,7 +417,7 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
 
 def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[str, object]]:
     """The LMs of the field; and name → LM, for the judge, for other agents, and for the models that
-    the user's own programs ask for.
+    the user's own programs ask for. Raises UserError for a mapping.
     """
     lms: object = request.lm
     if isinstance(lms, Mapping):
@@ -438,7 +438,9 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
-    """The questions, the name of their source, and remarks on what was guessed."""
+    """The questions, the name of their source, and remarks on what was guessed. Raises UserError
+    for too few.
+    """
     # Reading them logs what is guessed; it is caught here, so that the plan can show it.
     notes: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("folkmoot")

@@ -135,7 +135,7 @@ class Race:
         return [place for place, lane in enumerate(self.watched) if lane.entrant.kept]
 
     def cluster_of(self, question: Question) -> str | None:
-        """The group of related questions to which this one belongs, if the data set has groups."""
+        """The group of related questions to which this one belongs; None without groups."""
         cluster = question.meta.get(self.plan.cluster or "")
         return None if cluster is None else str(cluster)
 

@@ -234,7 +234,7 @@ def options_in(choices: object, answer: object = None) -> object:
 
 def without_labels(choices: dict[str, object]) -> dict[str, object]:
     """Return the options without labels in their texts, if each has its own (`A. …` under A):
-    otherwise "A." may be a word of the text.
+    otherwise, "A." may be a word of the text.
     """
     texts: dict[str, object] = {}
     for label, text in choices.items():

@@ -224,7 +224,7 @@ class Columns:
     def _find_answer(
         self, names: Sequence[str], sources: dict[str, str], options: Mapping[str, str]
     ) -> None:
-        """Looks for the answer where no column is called so. Raises UserError for columns that may
+        """Find the column of answers, if none is called so. Raises UserError for columns that may
         hold one right answer each.
         """
         for name in _left(names, options):
@@ -287,7 +287,9 @@ class Columns:
     def _fields(
         self, row: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
     ) -> dict[str, object]:
-        """The fields of a row; `written` are its cells as they were before any was parsed."""
+        """The fields of a row; `written` are its cells as they were before any was parsed. Raises
+        UserError for a cell that cannot be used.
+        """
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         fields = {field: cells[column] for field, column in plan.sources.items()}
         for column in (*plan.sources.values(), *plan.options):

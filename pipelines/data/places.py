@@ -80,7 +80,7 @@ def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
 def rows_of_source(
     source: str | Path, split: str | None, data_dir: str | Path | None
 ) -> tuple[tables.TableSource, DatasetSpec | None]:
-    """Return the rows of a known data set or of a file, and the data set if it is known."""
+    """Return the rows of a known data set or of a file, and the data set, or None."""
     folder = _folder(data_dir)
     spec = catalogue.find(source) if isinstance(source, str) else None
     if spec is not None:
@@ -104,7 +104,9 @@ def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.
 def _path_of(
     name_or_path: str | Path, split: str | None, folder: Path | None
 ) -> tuple[Path, str | None]:
-    """Return the file of a path, or of the user's own NAME-SPLIT.jsonl, and its split."""
+    """Return the file of a path, or of the user's own NAME-SPLIT.jsonl, and its split (None: not
+    stated). Raises UserError for an address, and for a split that is not there.
+    """
     if "://" in str(name_or_path):
         raise UserError(f"{name_or_path} is an address: fetch the file, and give its path")
     path = Path(name_or_path).expanduser()

@@ -311,14 +311,14 @@ def _normalised(text: str) -> str:
 
 
 def check_ids(questions: Sequence[Question]) -> None:
-    """Raises UserError for an id that two questions share, since their rows would be mixed up."""
+    """Raise UserError for an id that two questions share, since their rows would be mixed up."""
     [(most, times)] = Counter(question.id for question in questions).most_common(1) or [("", 1)]
     if times > 1:
         raise UserError(f"the question id {most!r} appears twice: give every question its own id")
 
 
 def check_asked(questions: Sequence[Question]) -> None:
-    """Raises UserError for questions that cannot be scored, or not be shown whole."""
+    """Raise UserError for questions that cannot be scored, or not be shown whole."""
     check_labelled(questions)
     check_contexts(questions)
 
@@ -331,7 +331,7 @@ def check_contexts(questions: Sequence[Question]) -> None:
 
 
 def check_passages(questions: Sequence[Question]) -> None:
-    """Raises UserError for a passage that is too long for a prompt, which would be cut."""
+    """Raise UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
         if question.context:
             check_passage("\n\n".join(_passages(question)), called(question))

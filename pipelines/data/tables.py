@@ -275,7 +275,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
 
 
 def _check_arrow(folder: Path) -> None:
-    """Raises UserError for compressed Arrow, which `datasets` never writes, and unpacks whole."""
+    """Raise UserError for compressed Arrow, which `datasets` never writes, and unpacks whole."""
     import pyarrow as pa
 
     for file in folder.rglob("*"):
@@ -493,7 +493,9 @@ def _filled(cell: object) -> Any:
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
-    """Return the names of columns without stray blanks; a blank one becomes the column's number."""
+    """Return the names of columns without stray blanks; a blank one becomes the column's number.
+    Raises UserError if two are the same.
+    """
     header = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
     if len(set(header)) < len(header):
         raise UserError(
@@ -511,7 +513,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(whole) < len(pairs):  # json itself silently keeps the last of them
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {repeated!r} stands twice in one object")
+        raise ValueError(f"the key {repeated!r} is given twice in one object")
     return whole
 
 
@@ -758,7 +760,7 @@ def _excel_row(row: Iterable[Any]) -> list[Any]:
 
 
 def _check_parts(path: Path) -> None:
-    """Raises UserError for a workbook that is too large for openpyxl, or declares XML entities."""
+    """Raise UserError for a workbook that is too large for openpyxl, or declares XML entities."""
     unpacked = Unpacked(path, path.stat().st_size)
     with zipfile.ZipFile(path) as packed:
         for part in packed.infolist():

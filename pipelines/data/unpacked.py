@@ -40,7 +40,9 @@ class Unpacked:
         self._left = float("inf") if packed is None else max(SMALL, MOST_GROWTH * packed)
 
     def grow(self, size: int) -> None:
-        """Count bytes that the file has been unpacked to, whether still in memory or not."""
+        """Count bytes that the file has been unpacked to, whether still in memory or not. Raises
+        UserError for too many.
+        """
         self._left -= size
         if self._left <= 0:
             raise UserError(
@@ -48,7 +50,7 @@ class Unpacked:
             )
 
     def hold(self, size: int) -> None:
-        """Count bytes of memory that are in use until the row ends."""
+        """Count bytes of memory in use until the row ends. Raises UserError for too many."""
         self.held += size
         if self.held > MOST_HELD:
             raise UserError(

@@ -121,9 +121,9 @@ class Evaluation:
         return list(filter(None, lines))
 
     def next_command(self, asked: str = "") -> str:
-        """The command for the next step: compare with another run of the same questions; else look
-        at failures, unreadable replies and answers without an LM; else let a contest find the best
-        program, with `asked` as its further options.
+        """The command for the next step: compare with another run of the same questions, unless all
+        of this one failed; else look at failures, unreadable replies and answers without an LM;
+        else let a contest find the best program, with `asked` as its further options.
         """
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)

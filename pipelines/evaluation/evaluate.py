@@ -85,7 +85,7 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
 
 def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
     """Run the ensemble on the training questions by majority, and set the weights of its members by
-    how well each answered; returns the weights.
+    how well each answered; returns the weights. Raises BudgetSpent if the budget ends the run.
     """
     program = plan.program
     with program.unweighed():

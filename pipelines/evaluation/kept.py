@@ -57,7 +57,7 @@ def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
     settings, source = run.summary.run.settings, source and str(source)
     wanted = source or settings.data
     if not isinstance(wanted, str):
-        raise UserError(f"{run.folder} does not note where its questions come from: give --data")
+        raise UserError(f"{run.folder} does not say where its questions come from: give --data")
     split = settings.split
     if source is not None and not catalogue.find(source):
         split = None  # of the data set that a file now replaces

@@ -339,7 +339,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
     for _, inner in program.named_sub_modules(Program):
         if inner is not program and inner.lacks_weights:
             raise UserError(
-                "a weighted ensemble inside the program has no weights: give them in the YAML"
+                "a weighted ensemble inside the program has no weights: give them in its YAML file"
             )
     return program
 
@@ -353,7 +353,9 @@ def _questions(program: Program, request: EvaluateRequest) -> list[Question]:
 
 
 def _kept_questions(program: Program, request: EvaluateRequest) -> list[Question]:
-    """The questions that have an answer in the run that is checked again."""
+    """The questions that have an answer in the run that is checked again. Raises UserError without
+    another check.
+    """
     if request.check is None and getattr(request.metric, "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
     from .kept import questions_of
@@ -411,7 +413,7 @@ def _with_demos(
         text = worked["question"]
         if text in {question.question for question in questions}:
             raise UserError(
-                f"the demonstration is a test question ({text[:60]!r}): work another question"
+                f"the demonstration is a test question ({text[:60]!r}): take another one"
             )
     if not request.demos:
         return program, train

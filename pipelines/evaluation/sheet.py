@@ -278,7 +278,7 @@ class AnswerSheet:
         return AnsweredRow(row), None
 
     async def _answer_once(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
-        """One attempt at `_answer`. Only the first repeat of a question is traced."""
+        """Make one attempt at `_answer`. Only the first repeat of a question is traced."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:

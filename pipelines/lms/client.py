@@ -322,7 +322,7 @@ def no_key(model: str) -> str:
 
 @cache  # so that it is said once
 def _say_blanks(model: str) -> None:
-    _LOG.warning("the key for %s stands between blanks: they are left out", model)
+    _LOG.warning("the key for %s has blanks around it, which are left out", model)
 
 
 def _began(problem: Exception) -> bool:

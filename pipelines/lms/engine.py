@@ -185,7 +185,9 @@ class Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
     def __reduce__(self) -> tuple[object, ...]:
-        """How another process makes this engine; it reads keys from its own environment."""
+        """How another process makes this engine; it reads keys from its own environment. Raises
+        UserError for an address with a password.
+        """
         if self.endpoint is None:
             made = partial(
                 Engine,
@@ -200,7 +202,8 @@ class Engine:
             return made, ()
         if "@" in urlsplit(self.reached["api_base"] or "").netloc:
             raise UserError(
-                f"the address of {self.model} holds a password, which is not sent to other machines"
+                f"the address of {self.model} holds a password, which is not sent to other "
+                "machines: leave it out, or do without --engine"
             )
         return partial(Engine.load_state, self.dump_state(), **self.reached), ()
 
@@ -679,8 +682,8 @@ class Engine:
                 await asyncio.sleep(wait)
 
     async def _fitting_attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
-        """An attempt with settings that the endpoint accepts. If it refuses one, the setting is
-        changed, and the change remembered if it works.
+        """Make an attempt with settings that the endpoint accepts. If it refuses one, the setting
+        is changed, and the change remembered if it works.
 
         Of a request that a client of the meter sent (`whole`), only the token limit may get another
         name; one that is passed on unread (`send`) is never changed.

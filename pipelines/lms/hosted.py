@@ -159,7 +159,7 @@ class LiteLLMEndpoint:
         return origin(self.api_base)
 
     async def send(self, payload: Mapping[str, object]) -> Reply:
-        """One attempt. Raises TransientError, CallError or FatalCallError."""
+        """Make one attempt. Raises TransientError, CallError or FatalCallError."""
         if "messages" not in payload:
             raise CallError(
                 f"{self.model} is not supported for embeddings: give an openai/… model with its "

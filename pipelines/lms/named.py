@@ -86,7 +86,9 @@ def lm(
     """
     name = name or default_lm()
     if not isinstance(name, str):
-        raise UserError(f"an LM's name is no {type(name).__name__}: give one such as {DEFAULT_LM}")
+        raise UserError(
+            f"an LM's name is a text, not a {type(name).__name__}: give one such as {DEFAULT_LM}"
+        )
     for key in sampling:
         checked_among("LM setting", key, SETTINGS)
     checked_whole("concurrency", concurrency)
@@ -165,7 +167,8 @@ def check_address(name: str, seat: str, how: str = "") -> None:
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
     """An LM that answers from the record of a run in `folder`, as the LM of the agent `seat` did
-    (`*`: of all agents without an LM of their own).
+    (`*`: of all agents without an LM of their own). Raises UserError if the record has no such
+    agent.
     """
     recorded = read_lms(folder)
     identity = recorded.get(seat) or recorded.get(EVERY)

@@ -226,7 +226,7 @@ def _make(model: str, target: Path, fetch: bool) -> None:
             made = target  # incomplete, with nothing to replace it: the check below says so
         if _sha256(made) != packed.sha256:
             raise UserError(
-                f"the weights of local/{model} are damaged: fetch them anew: {_how_to_get(model)}"
+                f"the weights of local/{model} are damaged; fetch them again: {_how_to_get(model)}"
             )
         os.replace(made, target)
         # Note the digest, so that the next process need not read the whole file for it.

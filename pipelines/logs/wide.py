@@ -147,7 +147,7 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
     for column in rows[0][1]:
         if column.strip().casefold() in _SUMS:
             raise UserError(
-                f"{path}: the column {column!r} seems to tell of all tasks: take it out, or give "
+                f"{path}: the column {column!r} seems to be about all tasks: take it out, or give "
                 "the task another name"
             )
     cells = 0

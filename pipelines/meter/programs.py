@@ -330,7 +330,9 @@ class Start:
         return Started([*self.words], environment, self.cwd, [])
 
     def _start_in(self, folder: Path, task: Container[str], endpoint: Endpoint) -> Started:
-        """Return how it is started in a task's folder; `task` holds the names of its files."""
+        """Return how it is started in a task's folder; `task` holds the names of its files. Raises
+        FatalCallError if it cannot be started.
+        """
         place = place_around()
         variables = self._passed_on()
         try:

@@ -272,11 +272,15 @@ class MeteredQuestion:
             ]
 
     def _own_lm(self, name: str) -> dspy.LM | None:
-        """Return the LM of a name that a program sends, perhaps with a provider before it."""
+        """Return the LM of a name that a program sends, perhaps with a provider before it; None if
+        it has no LM of its own.
+        """
         return self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
 
     def _engine(self, name: str, path: str) -> Engine:
-        """Return the engine of the LM that a program asks for by a name."""
+        """Return the engine of the LM that a program asks for by a name. Raises BadRequest for
+        embeddings without a model, and FatalCallError for an LM that folkmoot did not make.
+        """
         lm = self._own_lm(name)
         # The run's LM answers every other name, but no chat model embeds.
         if lm is None and path == "embeddings":
@@ -291,7 +295,9 @@ class MeteredQuestion:
         return engine
 
     def _max_tokens(self, name: str) -> int | None:
-        """Return the user's limit, such as --max-tokens, of the LM that a program asks for."""
+        """Return the user's limit, such as --max-tokens, of the LM that a program asks for, or
+        None.
+        """
         lm = self._own_lm(name) or self.rest
         return None if lm is None else lm.kwargs.get("max_tokens")
 
@@ -375,7 +381,7 @@ class MeteredQuestion:
 
     async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """Return the reply of an endpoint that serves only chat completions, in the form of the
-        path.
+        path. Raises BadRequest for a request that cannot be translated, and CallError for a reply.
         """
         replies: list[Json] = []
 
@@ -477,7 +483,7 @@ def _check(native: NativePath, body: Json) -> None:
             raise BadRequest(f"{name} is {str(value)[:40]!r}: give a whole number of at least 1")
     options = body.get("stream_options")
     if options is not None and not isinstance(options, dict):
-        raise BadRequest("stream_options is no object")
+        raise BadRequest("stream_options is not an object")
 
 
 async def _body_of(request: web.Request) -> Json:

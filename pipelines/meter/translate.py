@@ -83,7 +83,9 @@ async def chat_completions(body: Json, ask: Ask, state: Conversation) -> tuple[J
 
 
 async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
-    """OpenAI's older completions: the prompt becomes one message of the user."""
+    """OpenAI's older completions: the prompt becomes one message of the user. Raises BadRequest for
+    a request that has no counterpart.
+    """
     if not isinstance(body.get("prompt"), str):
         raise BadRequest("the request has no text as its 'prompt'")
     _refuse_others(body, _COMPLETION_FIELDS, "completions")
@@ -195,7 +197,9 @@ def _refuse_tools(tools: Iterable[Json], known: Collection[str]) -> None:
 
 
 async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
-    """OpenAI's responses, which may continue earlier ones of the same question."""
+    """OpenAI's responses, which may continue earlier ones of the same question. Raises BadRequest
+    for a request that has no counterpart.
+    """
     if body.get("input") is None:
         raise BadRequest("the request has no 'input'")
     # Some clients send these fields with their defaults, which ask for nothing.

@@ -123,7 +123,9 @@ def carry_out_pipeline(
 
 
 def _hand_over(program: str | Path, folder: Path) -> None:
-    """Copy the resulting program to its place in the pipeline's folder."""
+    """Copy the resulting program to its place in the pipeline's folder. Raises UserError if there
+    is none.
+    """
     if not Path(program).is_dir():
         raise UserError(f"no program came out of the steps in {folder}: give a larger budget")
     # A copy: the winner can be moved alone, and a step's folder stays what that step has made.
@@ -132,7 +134,9 @@ def _hand_over(program: str | Path, folder: Path) -> None:
 
 
 def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | None:
-    """Return an equal share, for each step to come, of the budget that earlier steps have left."""
+    """Return an equal share, for each step to come, of the budget that earlier steps have left;
+    None without a budget.
+    """
     if budget is None:
         return None
     spent = {"usd": paid.cost_usd, "calls": paid.calls, "tokens": paid.tokens, "seconds": seconds}

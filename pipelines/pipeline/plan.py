@@ -298,7 +298,9 @@ def _check_compiled(step: PipelineStep, compiled: Any, share: Budget | None) -> 
 
 
 def _programs(document: Mapping[str, object], home: Path) -> dict[str, str]:
-    """Return the programs by name: specs, or files and folders relative to the pipeline's file."""
+    """Return the programs by name: specs, or files and folders relative to the pipeline's file.
+    Raises UserError for anything else.
+    """
     names: Any = document.get("programs")
     named = names if isinstance(names, list) else []
     texts = {name for name in named if isinstance(name, str)}
@@ -331,7 +333,9 @@ def _untrained(name: str, place: str) -> Program | str:
 def _steps(
     document: Mapping[str, object], home: Path, programs: list[str]
 ) -> Iterator[PipelineStep]:
-    """Return the steps, each with the options that all share, and its own."""
+    """Yield the steps, each with the options that all share, and its own. Raises UserError for a
+    file without a step, and for options that are not of one.
+    """
     kinds = {key: STEP_KINDS[key] for key in STEP_KINDS if key in document}
     if not kinds:
         raise UserError(f"the pipeline has no step: give one of {', '.join(STEP_KINDS)}")

@@ -164,7 +164,7 @@ def _environment_maker(name: str, maker: object) -> MakeEnvironment:
             ) from None
         if not isinstance(environment, Environment):
             raise UserError(
-                f"{name} made a {type(environment).__name__}, which is no environment: have it "
+                f"{name} made a {type(environment).__name__}, which is not an environment: have it "
                 "return one"
             )
         return environment

@@ -67,7 +67,7 @@ def _made(name: object, thing: object, make_lm: MakeLM) -> Any:
         return thing
     made, tools = dict(thing), thing.get("tools", [])
     if not isinstance(tools, list | tuple):
-        raise UserError(f"the role {name!r} has tools that are no list: write [corpus:PATH]")
+        raise UserError(f"the role {name!r} has tools that are not a list: write [corpus:PATH]")
     made["tools"] = [
         tool if tool == HERE or callable(tool) else environment_of(tool) for tool in tools
     ]

@@ -57,7 +57,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # JSON readers differ in which of two equal keys they take, so a check could miss one.
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key is given twice")
     return values
 
 

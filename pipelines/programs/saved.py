@@ -259,7 +259,7 @@ def _module(
     name: str, signature: object, protocols: Mapping[str, Callable[..., object]]
 ) -> dspy.Module:
     """A new module of the class that a file names. The class must be imported already, since no
-    code is imported by a name in a file.
+    code is imported by a name in a file. Raises UserError if it is not.
     """
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
@@ -306,7 +306,9 @@ class _Builder:
         self.opened: dict[str, Environment] = {}
 
     def build(self, described: Described, place: Path) -> Program:
-        """The program of a description; `place` is the folder of what it has learned."""
+        """The program of a description; `place` is the folder of what it has learned. Raises
+        UserError if it cannot be made.
+        """
         fields = {str(key): value for key, value in described.items()}
         name = fields.pop("program", None)
         inheriting = fields.pop("class", None)
@@ -451,7 +453,7 @@ def _seat(
     for name, seat_lm in saved.lms.items():
         if name not in seats:
             raise UserError(
-                f"{where} has an LM for the agent {name!r}, which there is not: save it again"
+                f"{where} has an LM for the agent {name!r}, which it does not have: save it again"
             )
         if not any(name == seat or name.startswith(f"{seat}.") for seat in lms):
             seats[name].predict.lm = lm_of(seat_lm, name, where, make_lm)

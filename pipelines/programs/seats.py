@@ -139,7 +139,8 @@ class Seating:
         self, name: object = None, *, seat: str = EVERY, addressed: bool = False, **settings: object
     ) -> Any:
         """The LM of this name with the request's options, which `settings` override; an LM is
-        returned as it is. Equal LMs are made once.
+        returned as it is. Equal LMs are made once. Raises UserError for an option that would not
+        change an LM that is made already.
 
         For an LM of a saved program, `seat` is its agent, and `addressed` says that it had an
         address. Then the result is None if the request has an LM for the agent: by --lm, or by
@@ -294,7 +295,9 @@ class Seating:
     def _made_for(
         self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]
     ) -> dspy.BaseLM:
-        """The LM of one agent, at an address of its own and with settings that it keeps, if any."""
+        """The LM of one agent, at an address of its own and with settings that it keeps, if any.
+        Raises UserError for an address of an LM without one.
+        """
         if isinstance(name, str) and name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
         kept = {**kept, **self.chosen_for(seat)}
@@ -351,7 +354,9 @@ def _seat_as_recorded(program: Program, folder: Path) -> dspy.BaseLM | None:
 
 
 def _lms_by_seat(lms: AnyLM | None) -> Mapping[str, str | dspy.BaseLM]:
-    """The LMs of a request as agent → LM or its name; `*` stands for every agent."""
+    """The LMs of a request as agent → LM or its name; `*` stands for every agent. Raises UserError
+    for a list without agents.
+    """
     if lms is None or isinstance(lms, str | Sequence):
         unseated = isinstance(lms, list | tuple) and not any("=" in str(name) for name in lms)
         if unseated and len(lms or ()) > 1:
@@ -439,8 +444,8 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
             )
         if not equals or key in settings:
             raise UserError(
-                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice: write "
-                "for example reasoning_effort=low"
+                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting is given twice: "
+                "write for example reasoning_effort=low"
             )
         try:
             settings[key] = json.loads(text)
@@ -462,7 +467,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
         if not model or match is None or model in prices:
             raise UserError(
                 f"--price {value!r} is not MODEL=IN,OUT in USD per million tokens, or its model "
-                "stands twice: write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 "
+                "is given twice: write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 "
                 "with cached prompts"
             )
         prices[model] = Prices(

@@ -145,7 +145,9 @@ def _contest(run: Evaluation | str | Path) -> RunGroup | None:
 def _opened(
     sources: Sequence[Evaluation | str | Path],
 ) -> tuple[list[Evaluation], list[str]]:
-    """Return the runs with at least one row, and a note on each of the others."""
+    """Return the runs with at least one row, and a note on each of the others. Raises UserError if
+    there is none.
+    """
     evaluations: list[Evaluation] = []
     empty: list[Path] = []
     for run in runs_in(sources):

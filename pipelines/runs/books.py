@@ -112,8 +112,8 @@ def open_books(
             stores = tuple(held.enter_context(closing(CallStore(folder))) for folder in records)
             if book is not None and ledger is not None and book.at_least(_paid_by_rows(ledger)):
                 _LOG.warning(
-                    "the ledger of %s is damaged or missing: what its rows have paid, %s calls, "
-                    "counts instead",
+                    "the ledger of %s is damaged or missing: the %s calls that its rows paid for "
+                    "count instead",
                     *(ledger, book.total.calls),
                 )
             # A replay has to know which LM gave the answers.

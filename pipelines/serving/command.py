@@ -23,7 +23,7 @@ def run(request: ServeRequest, view: View) -> None:
         results().flush()
 
     if request.token is None and os.environ.get(TOKEN) is not None:
-        raise UserError(f"{TOKEN} is empty, so anybody could ask: give it a word, or unset it")
+        raise UserError(f"{TOKEN} is empty, so anybody could ask: set it to a word, or unset it")
     serve_program(request, ready)
 
 

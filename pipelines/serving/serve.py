@@ -58,7 +58,7 @@ class Service:
 
     @property
     def engines(self) -> list[Billed]:
-        """The engine names under which the calls of its LMs are recorded."""
+        """What counts and prices the calls of its LMs (`billed_as`)."""
         return seat_engines(self.program, self.lm)
 
     def app(self) -> web.Application:

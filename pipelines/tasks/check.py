@@ -125,7 +125,7 @@ class Check(Metric):
 
     @property
     def like(self) -> partial[Check]:
-        """Makes another check in the same sandbox."""
+        """Make another check in the same sandbox."""
         return partial(
             Check, answer_file=self.answer_file, sandbox=self.sandbox.name, seconds=self.seconds
         )

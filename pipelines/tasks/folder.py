@@ -343,7 +343,7 @@ def _apply(answer: str, folder: Path) -> None:
     if complaint and len(blocks) > 1:
         complaint = _applied(blocks[-1], folder)
     if complaint:
-        raise MetricError(f"the answer is no diff that can be applied: {complaint}")
+        raise MetricError(f"the answer is not a diff that can be applied: {complaint}")
     # Not by what the diff says: git reads numbers of modes in many spellings.
     if any(path.is_symlink() for path in folder.rglob("*")):
         raise MetricError("the diff makes a link, which is refused")

@@ -195,7 +195,7 @@ def _named(client: MlflowClient, name: str) -> str:
         except MlflowException as problem:
             if problem.error_code == "PERMISSION_DENIED":
                 raise UserError(
-                    f"you may not make the experiment {one_line(name)} there: set "
+                    f"you may not create the experiment {one_line(name)} there: set "
                     "MLFLOW_EXPERIMENT_NAME to one that you may log to"
                 ) from None
             if problem.error_code != "RESOURCE_ALREADY_EXISTS":

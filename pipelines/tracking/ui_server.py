@@ -166,7 +166,7 @@ def server_command(host: str, port: int) -> list[str]:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raises UserError when nothing can listen there."""
+    """Raise UserError if nothing can listen there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         # Like the server: a port that only waits for old connections to close counts as free.

@@ -143,7 +143,7 @@ class Job:
         for name in objectives:
             if name not in names or objectives.count(name) > 1:
                 raise UserError(
-                    f"there is no objective {name!r}, or it stands twice: choose among "
+                    f"there is no objective {name!r}, or it is given twice: choose among "
                     f"{', '.join(names)}"
                 )
         quality = [name for name in objectives if name in measured]

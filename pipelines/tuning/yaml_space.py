@@ -86,7 +86,7 @@ def space_of(
         rest = [str(name) for name in content if name != "programs"]
         if rest or not isinstance(content["programs"], list) or not content["programs"]:
             raise UserError(
-                f"{where}: programs is a list that stands alone: {', '.join(rest) or 'fill it'}"
+                f"{where}: give a list of programs alone: {', '.join(rest) or 'it is empty'}"
             )
         entries = list(content["programs"])
     optimizers = [NOT_COMPILED, *split_items(compiled_by)] if compiled_by else None

@@ -67,7 +67,7 @@ def replay(
     if limit > recorded:
         raise UserError(
             f"the recorded dialogue has {recorded} rounds without consensus: "
-            f"it cannot tell what {limit} give"
+            f"record it with max_rounds={limit} to see what they give"
         )
     kept = [turn for turn in spoken if turn.round <= limit]
     agents = list(dict.fromkeys(turn.agent for turn in spoken))

@@ -98,8 +98,8 @@ def _own(name: str, function: object) -> TieBreak:
         answer: str | None = function(list(map(dict, turns)))
         if answer is not None and answer not in [turn.answer for turn in turns]:
             raise UserError(
-                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer "
-                "of a turn, or None"
+                f"the tie-break {name} returned {answer!r}, which no agent answered: return the "
+                "answer of a turn, or None"
             )
         return answer
 

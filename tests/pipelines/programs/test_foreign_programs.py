@@ -563,7 +563,7 @@ def test_demonstrations_give_what_a_type_names(
 def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: ScriptedServer) -> None:
     with pytest.raises(fm.UserError, match="no prompts to improve"):
         fm.compile(lambda question: "A", questions(4), lm=plain(server))
-    with pytest.raises(fm.UserError, match="knn chooses demonstrations anew"):
+    with pytest.raises(fm.UserError, match="knn chooses the demonstrations for each question"):
         fm.compile(Rag(), questions(4), optimizer="knn", lm=plain(server))
 
     class Local(Rag):

@@ -219,10 +219,10 @@ CODE = "bad.yaml names the environment mine:search, which is code.*--set environ
         ("a: {instruction: x, outputs: {why: y}}", "bad.yaml: the role 'a' gives no answer"),
         (ROLE + ", tools: [corpse:a]}", "did you mean 'corpus'"),
         (ROLE + ", tools: [corpus:a]}", "bad.yaml: a: there is no such corpus"),
-        (ROLE + ", tools: corpus:a}", "bad.yaml: .*no list"),
+        (ROLE + ", tools: corpus:a}", "bad.yaml: .*not a list"),
         (ROLE + ", tool: [b]}", r"did you mean 'tools'"),
         (ROLE + ", lm: mistral}", "'mistral' is not an LM name"),
-        (ROLE + "}\na: {}", "line 2: the key 'a' stands twice"),
+        (ROLE + "}\na: {}", "line 2: the key 'a' is given twice"),
         ("critic: {instruction: x, outputs: {answer: y}}", "bad.yaml: there is a role 'critic'"),
         (ROLE + ", api_key: k}", "bad.yaml has 'api_key'"),
         ("a: mine:Lawyer", "bad.yaml names the role mine:Lawyer, which is code"),
@@ -281,11 +281,11 @@ def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
 
 def test_judges_without_a_seat_and_roles_of_saved_are_refused(scripted: ScriptedServer) -> None:
     sides = fm.roles("roles.yaml")
-    with pytest.raises(fm.UserError, match=r"the role 'judge' is no agent.*tie_break=judge"):
+    with pytest.raises(fm.UserError, match=r"the role 'judge' is not an agent.*tie_break=judge"):
         fm.Deliberation(sides, tie_break="majority")
     words = ("--data", "test.jsonl", "--roles", "roles.yaml", *lm(scripted), "--no-track", "--yes")
     done = folkmoot("evaluate", "deliberation:lawyer,doctor:majority", *words, code=2)
-    assert "the role 'judge' is no agent of this program" in done.output
+    assert "the role 'judge' is not an agent of this program" in done.output
     fm.Deliberation(sides).save("saved")
     done = folkmoot("evaluate", "saved", *words, code=2)
     assert "the saved program saved has its own roles" in " ".join(done.output.split())

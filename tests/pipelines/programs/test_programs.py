@@ -71,7 +71,7 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("team:bold", {}, "corpus:PATH"),
         ("- cot\n", {}, "holds no program"),
         ("roles: [intuitive]\n", {}, "does not say which program"),
-        ("program: single\nrole: critic\nrole: reasoner\n", {}, "line 3.*'role' stands twice"),
+        ("program: single\nrole: critic\nrole: reasoner\n", {}, "line 3.*'role' is given twice"),
         ("program: [\n", {}, "line 2"),
         ("program: single\n? [role]\n: critic\n", {}, "line 2: found unhashable key"),
         ("program: single\nstrategie: cot\n", {}, "'strategie'.*did you mean 'strategy'"),

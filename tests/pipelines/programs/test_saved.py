@@ -237,7 +237,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "hidden address": (put("lms", "intuitive", API), "'api_base', an address or key of an LM"),
     "a key": (put("api_key", KEY), "'api_key', an address or key"),
     "address as name": (put("lms", "intuitive", ADDRESS), "address in the LM"),
-    "LM of nobody": (put("lms", "judge", LM), "agent 'judge', which there is not"),
+    "LM of nobody": (put("lms", "judge", LM), "agent 'judge', which it does not have"),
     "unknown profile": (put("lms", "intuitive", PROFILE), "profile that is not valid"),
 }
 
@@ -263,7 +263,7 @@ DEEP = ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode
     [
         (pickle.dumps({"program": "x"}), "not valid JSON"),
         (b"[]", "holds no program"),
-        (b'{"format": 1, "format": 1}', "a key stands twice"),
+        (b'{"format": 1, "format": 1}', "a key is given twice"),
         (b'{"format": 1}', "Field required"),
         (nested(200_000).encode(), "nested too deeply|holds no program"),
         (DEEP, "nested too deeply"),
@@ -374,7 +374,7 @@ def test_dspys_own_file_keeps_prompts_leaves_lms(tmp_path: Path, scripted: Scrip
     path.write_text(json.dumps(state))
     for seated in (lms, None):
         program = fm.Deliberation(["intuitive", "reasoner"], lms=seated)
-        with pytest.warns(UserWarning, match="LM 'openai/evil', which is not taken over"):
+        with pytest.warns(UserWarning, match="LM 'openai/evil', which is ignored"):
             program.load(path)
         assert program.seats()["intuitive"].predict.lm is (seated or {}).get("intuitive")
     program.load(path, allow_unsafe_lm_state=True)

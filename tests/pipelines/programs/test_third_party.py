@@ -270,7 +270,7 @@ def test_a_tie_break_is_a_function_of_what_was_said() -> None:
     assert replay(said, tie_break=lambda turns: turns[-1]["answer"]).answer == "B"
     undecided = quarrel(fm.Deliberation(TALK, tie_break=lambda turns: None))
     assert (undecided.answer, undecided.decided_by) == ("A", "fallback:majority")
-    with pytest.raises(fm.UserError, match=r"gave 'Z', which nobody answered"):
+    with pytest.raises(fm.UserError, match=r"returned 'Z', which no agent answered"):
         quarrel(fm.Deliberation(TALK, tie_break=lambda turns: "Z"))
 
 

@@ -121,7 +121,7 @@ def test_a_diff_fits_its_file(text: str, diff: str, left: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("diff", "reason"),
     [
-        ("I do not know.", "is no diff that can be applied"),
+        ("I do not know.", "is not a diff that can be applied"),
         (DIFF.replace("a - b", "a * b"), "patch does not apply"),
         (DIFF.replace("add.py", "../add.py"), "applied"),
         ("--- /dev/null\n+++ b/../../../x\n@@ -0,0 +1 @@\n+1\n", "invalid path '../../../x'"),

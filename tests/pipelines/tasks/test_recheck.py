@@ -70,7 +70,7 @@ def test_what_cannot_be_checked_again_is_said(tmp_path: Path) -> None:
     with fm_server() as lm:
         options: Any = {"lm": lm, "tracking": False, "check": CHECK}
         run = fm.evaluate(lambda question: NOTHING, [add_task()], **options)
-    with pytest.raises(fm.UserError, match="does not note where its questions come from"):
+    with pytest.raises(fm.UserError, match="does not say where its questions come from"):
         fm.recheck(run, "true", tracking=False)
     assert fm.recheck(run, "true", [add_task()], tracking=False).score == 1.0
 

@@ -484,7 +484,7 @@ def test_the_servers_own_reason(here: Path, monkeypatch: pytest.MonkeyPatch, ser
 def test_an_experiment_that_one_may_not_make(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = MlflowException("no", PERMISSION_DENIED)
     monkeypatch.setattr(MlflowClient, "create_experiment", Mock(side_effect=refused))
-    badly(here / "out", "^you may not make the experiment toy there: set MLFLOW_EXPERIMENT_NAME")
+    badly(here / "out", "^you may not create the experiment toy there: set MLFLOW_EXPERIMENT_NAME")
 
 
 @pytest.mark.parametrize("address", ["h:port/x", "[::1/x"])
