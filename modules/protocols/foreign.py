@@ -315,7 +315,6 @@ class Foreign(Program):
         # Modules such as Refine need a trace, which is off while questions are answered.
         if (trace := dspy.settings.trace) is None:
             trace = []
-        typed = None
         meter, asker = metered(), ASKER.get()
         if asker.requests is None:  # outside of a run, as when it is compiled
             asker = asker._replace(requests=set())
@@ -330,24 +329,15 @@ class Foreign(Program):
                 # `dspy.Parallel` returns None for what failed, which is not an answer.
                 if decided is None and meter.failure is not None:
                     raise meter.failure
-                text = _text(decided)
-                answer = read_vote(text, question.kind, question.choices)
-                if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
-                    typed = decided
-                    # A list of one text is that text, unless a metric of open questions reads
-                    # lists.
-                    if answer is None or question.kind == "open":
-                        answer = listed
-                nothing = decided is None or (isinstance(decided, _JSON) and not decided)
-                if text is None and answer is None and not nothing:
-                    raise _no_answer(decided, self._name)
+                text, answer, typed = _read(decided, question, self._name)
                 sure = _probability(decided)
                 if not turns and answer is not None and sure is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
             except AdapterParseError as problem:
                 # The LM replied, but not in the fields' types: an unreadable answer.
-                returned, text, answer, turns = None, problem.lm_response, None, []
+                returned, turns = None, list[TurnFields]()
+                text, answer, typed = problem.lm_response, None, None
         held: dict[str, object] = {}
         if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
             held = {str(name): value for name, value in returned.items()}
@@ -606,6 +596,23 @@ def _runs_async(module: object) -> bool:
         if "aforward" in attributes or "forward" in attributes:
             return "aforward" in attributes
     return False
+
+
+def _read(decided: object, question: Question, name: str) -> tuple[str | None, str | None, object]:
+    """The text, the answer that is scored, and the value if it is JSON, of what a program decided.
+    Raises UserError if that is no answer at all.
+    """
+    text, typed = _text(decided), None
+    answer = read_vote(text, question.kind, question.choices)
+    if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
+        typed = decided
+        # A list of one text is that text, unless a metric of open questions reads lists.
+        if answer is None or question.kind == "open":
+            answer = listed
+    nothing = decided is None or (isinstance(decided, _JSON) and not decided)
+    if text is None and answer is None and not nothing:
+        raise _no_answer(decided, name)
+    return text, answer, typed
 
 
 def _answer_in(returned: object, name: str) -> object:

@@ -287,19 +287,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
             }
             match = arm.match
             if request.single is None:
-                tried, place = plan.agent(of_pilot), arm.folder / "pilot"
-                # Answers from the cache would not show what a sample costs.
-                pilot = evaluate(
-                    tried,
-                    plan.pilot,
-                    out=place,
-                    cache=False,
-                    tracking=False,
-                    progress=False,
-                    **shared,
-                )
-                if pilot.summary.stopped:
-                    raise BudgetSpent(pilot.summary.stopped)
+                pilot = _ask_pilot(plan, arm.folder / "pilot", of_pilot, shared)
                 match = _measured(match, pilot)
             # At this LM's price not one sample fits the bill; the other LMs may still be opponents.
             # A user's own budget allows the one sample.
@@ -336,6 +324,22 @@ def run_match(plan: MatchPlan) -> Evaluation:
     best = max(baselines, key=lambda run: run.score)
     # The folder of the baseline may lie inside the folder of the matched run.
     return Evaluation(best.folder, best.summary, (plan.run, *baselines))
+
+
+def _ask_pilot(plan: MatchPlan, out: Path, samples: int, shared: Mapping[str, Any]) -> Evaluation:
+    """The answers of the baseline with so many samples to a few questions."""
+    pilot = evaluate(
+        plan.agent(samples),
+        plan.pilot,
+        out=out,
+        cache=False,  # whose answers would not show what a sample costs
+        tracking=False,
+        progress=False,
+        **shared,
+    )
+    if pilot.summary.stopped:
+        raise BudgetSpent(pilot.summary.stopped)
+    return pilot
 
 
 def match_note(baseline: Evaluation, name: str) -> str:

@@ -504,11 +504,7 @@ class Attempt:
             spent=self._ending_budget(),
             mlflow_run_id=self.under_way.tracking.run_id,
         )
-        prompts = prompts_of(program)
-        # An LM may have proposed lone surrogates, which UTF-8 cannot encode.
-        page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
-        (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
-        write_json(self.folder / "prompts.json", prompts)
+        self._write_prompts(program, result)
         save_with_lm(program, self.folder / PROGRAM, self.plan.lm, self.plan.train)
         shutil.rmtree(self.folder / COMPILED, ignore_errors=True)  # of another outcome
         if back:
@@ -518,6 +514,14 @@ class Attempt:
         result.mlflow_run_id = self.under_way.tracking.run_id
         program.compilation = result
         return program
+
+    def _write_prompts(self, program: Program, result: Compilation) -> None:
+        """Write the prompts of the program that won, as a page and as JSON."""
+        prompts = prompts_of(program)
+        # An LM may have proposed lone surrogates, which UTF-8 cannot encode.
+        page = prompts_page(f"{result.optimizer} {result.preset}: {result.winner} program", prompts)
+        (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
+        write_json(self.folder / "prompts.json", prompts)
 
     def _ending_budget(self) -> str | None:
         """The budget that ended it, the user's or that of a run around it; None if none did."""

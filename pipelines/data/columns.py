@@ -289,12 +289,34 @@ class Columns:
     ) -> dict[str, object]:
         """The fields of a row; `written` are its cells as they were before any was parsed."""
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
-        fields = {field: cells[column] for field, column in plan.sources.items()}
         for column in (*plan.sources.values(), *plan.options):
             if cells[column] in _ERRORS:
                 raise UserError(
                     f"{column!r} holds {cells[column]}, an error of the spreadsheet; correct it"
                 )
+        fields = self._parsed(cells, plan, written)
+        answer, left = self._read_answer(fields, cells, plan)
+        left |= self._set_aside(fields, plan)
+        used = {*plan.sources.values(), *plan.options}
+        for name, cell in cells.items():
+            if name in used:
+                continue
+            if fields["choices"] is None and self._kind in _MAY_BE_CHOICE:
+                _check_unread(name, cell, answer)
+            if name not in FIELDS:
+                fields[name] = cell
+            elif cell is not None:  # this field is taken from another column
+                left[name] = cell
+        if left:
+            fields["meta"] = left | (fields.get("meta") or {})
+        _check_images(fields, cells)
+        return fields
+
+    def _parsed(
+        self, cells: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """The fields as their columns have them, with lists, objects and options read."""
+        fields: dict[str, Any] = {field: cells[column] for field, column in plan.sources.items()}
         for field in ("choices", "context", "meta"):
             if field in fields and (self._cells or field == "choices"):
                 fields[field] = parsed_cell(fields[field], field) or None
@@ -323,6 +345,15 @@ class Columns:
                 raise UserError(
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"
                 )
+        return fields
+
+    def _read_answer(
+        self, fields: dict[str, Any], cells: Mapping[str, object], plan: _Plan
+    ) -> tuple[object, dict[str, object]]:
+        """Read the answer, and options that the question holds, into the fields. Returns what the
+        answer's column holds: the answer, and the rest. Raises UserError if another column seems to
+        hold the answer and differs.
+        """
         column = plan.sources.get("answer", "answer")
         answer, left, opened = answer_in(fields.get("answer"), column, padded=self._cells)
         if opened:
@@ -343,29 +374,21 @@ class Columns:
                 fields["answer"] = value  # as in MGSM, where only worked examples have both columns
                 self._opened[f"`{rival}` as answer where `{column}` is empty"] += 1
             _check_rival(rival, value, column, fields)
+        return answer, left
+
+    def _set_aside(self, fields: dict[str, Any], plan: _Plan) -> dict[str, object]:
+        """Take out what has the name of a field but is a column of the user's own; returns it."""
+        left: dict[str, object] = {}
         own_kind = fields.get("kind")
         if own_kind is not None and own_kind not in KINDS and not closest(str(own_kind), KINDS):
-            left[plan.sources["kind"]] = fields.pop("kind")  # a column of the user's own
+            left[plan.sources["kind"]] = fields.pop("kind")
         if isinstance(fields.get("id"), Mapping | list):  # as SuperGLUE numbers its passages
             left[plan.sources["id"]] = fields.pop("id")
             self._guesses.pop("id", None)
         own_meta = fields.get("meta")
         if own_meta is not None and not isinstance(own_meta, Mapping):
             left[plan.sources["meta"]] = fields.pop("meta")
-        used = {*plan.sources.values(), *plan.options}
-        for name, cell in cells.items():
-            if name in used:
-                continue
-            if fields["choices"] is None and self._kind in _MAY_BE_CHOICE:
-                _check_unread(name, cell, answer)
-            if name not in FIELDS:
-                fields[name] = cell
-            elif cell is not None:  # this field is taken from another column
-                left[name] = cell
-        if left:
-            fields["meta"] = left | (fields.get("meta") or {})
-        _check_images(fields, cells)
-        return fields
+        return left
 
 
 def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:

@@ -565,16 +565,7 @@ class _Server:
         except Exception as problem:
             if request.method == "POST":
                 session.refused(path, body, problem)
-            status, sentence = _status_of(problem)
-            if client.response is not None:
-                # A stream has begun: its status has been sent, and clients know an event for this.
-                error = {"type": "error", "error": {"message": sentence, "code": status}}
-                if not client.told:
-                    await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
-                return client.response
-            if isinstance(problem, RefusedRequest):
-                return _as_written(problem)
-            return _problem(status, sentence)
+            return await _tell(client, problem)
         if not (client.response or answered.events):
             response: web.StreamResponse = web.json_response(answered.body)
         else:
@@ -589,6 +580,20 @@ class _Server:
         if not client.gone:
             session.received(answered)
         return response
+
+
+async def _tell(client: Client, problem: Exception) -> web.StreamResponse:
+    """Tell a client why its request failed; returns the response."""
+    status, sentence = _status_of(problem)
+    if client.response is not None:
+        # A stream has begun: its status has been sent, and clients know an event for this.
+        error = {"type": "error", "error": {"message": sentence, "code": status}}
+        if not client.told:
+            await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
+        return client.response
+    if isinstance(problem, RefusedRequest):
+        return _as_written(problem)
+    return _problem(status, sentence)
 
 
 def path_in(path: str) -> str:

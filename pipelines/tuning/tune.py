@@ -252,15 +252,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
 
         try:
             watch()
-            try:
-                _search(job, request.workers, watch)
-            except (StudyStopped, BudgetUnheld):
-                raise
-            except BudgetSpent:
-                if _why_unjudged(job, study, entries(study, job.objectives), validation) is None:
-                    raise
-                # What is kept back pays for no validation: it is the search's.
-                _search(replace(job, share=1.0), request.workers, watch)
+            _search_all(job, study, validation, request.workers, watch)
         except BudgetUnheld as over:
             stopped = str(over)
         except BudgetSpent as over:
@@ -284,6 +276,26 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         if problem is not None:
             raise problem
         return result
+
+
+def _search_all(
+    job: Job,
+    study: optuna.Study,
+    validation: Sequence[Question],
+    workers: int,
+    watch: Callable[..., None],
+) -> None:
+    """Search with its share of the budget. If what is kept back pays for no validation, search with
+    that, too.
+    """
+    try:
+        _search(job, workers, watch)
+    except (StudyStopped, BudgetUnheld):
+        raise
+    except BudgetSpent:
+        if _why_unjudged(job, study, entries(study, job.objectives), validation) is None:
+            raise
+        _search(replace(job, share=1.0), workers, watch)
 
 
 def _search(job: Job, workers: int, watch: Callable[..., None]) -> None:
@@ -381,6 +393,36 @@ def _finish(
                     spent = str(job.budget)
             except EndpointDown as down:
                 stopped = stopped or paused(down)
+    report = _report(job, study, scorer, table, validation, validated, stopped, spent)
+    # As it is read from disk, so that a result is the same now and later.
+    document = as_json(report)
+    write_json(job.folder / STUDY, document)
+    # Those that were asked come first: the winner's, then the default's.
+    of_winner, of_default = (*evaluations, None, None)[:2]
+    return Study(
+        job.folder,
+        job.study,
+        StudyReport.of(document),
+        winner,
+        of_winner,
+        of_default,
+        _opened=lambda: study,
+        _keep=keep,
+    )
+
+
+def _report(
+    job: Job,
+    study: optuna.Study,
+    scorer: Scorer,
+    table: list[TrialEntry],
+    validation: Sequence[Question],
+    validated: WinnerJudged | None,
+    stopped: str | None,
+    spent: str | None,
+) -> StudyReport:
+    """What a study has found, and what it cost."""
+    front = best_of(study, table)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     questions, learning = {"train": len(job.train)}, 0
@@ -394,7 +436,7 @@ def _finish(
         best, verdict = front[0], conclusion(validated, job.objectives[0])
     here = {entry.place for entry in table if entry.home == job.home}
     own = [entry for entry in table if entry.place in here or entry.told_by in here]
-    report = StudyReport(
+    return StudyReport(
         study=job.study,
         storage=safe_url(job.storage),
         objectives=job.objectives,
@@ -416,22 +458,6 @@ def _finish(
         table=table,
         lost=lost.to_dict(),
         effects=list(map(asdict, effects_of(study, table))),
-    )
-    # As it is read from disk, so that a result is the same now and later.
-    document = as_json(report)
-    write_json(job.folder / STUDY, document)
-    report = StudyReport.of(document)
-    # Those that were asked come first: the winner's, then the default's.
-    of_winner, of_default = (*evaluations, None, None)[:2]
-    return Study(
-        job.folder,
-        job.study,
-        report,
-        winner,
-        of_winner,
-        of_default,
-        _opened=lambda: study,
-        _keep=keep,
     )
 
 
