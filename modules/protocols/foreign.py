@@ -741,19 +741,25 @@ def _code(module: object) -> str:
     which have their own hashes.
     """
     if not isinstance(module, dspy.Module):
-        parts: object = _said_of(module)
+        parts: object = _parts_to_hash(module)
     else:
-        parts = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
+        parts = [
+            [name, _parts_to_hash(part)] for name, part in module.named_sub_modules(dspy.Module)
+        ]
     text = json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
     return hashlib.sha256(text).hexdigest()
 
 
-def _said_of(thing: object) -> object:
+def _parts_to_hash(thing: object) -> object:
     """The parts of a function or an object that are hashed."""
     if isinstance(thing, partial):
-        return [_said_of(thing.func), _said_of(thing.args), _said_of(thing.keywords)]
+        return [
+            _parts_to_hash(thing.func),
+            _parts_to_hash(thing.args),
+            _parts_to_hash(thing.keywords),
+        ]
     if isinstance(thing, MethodType):
-        return [_said_of(thing.__func__), _said_of(thing.__self__)]
+        return [_parts_to_hash(thing.__func__), _parts_to_hash(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
     kind = type(thing)

@@ -124,7 +124,7 @@ class Attempt:
             try:
                 self._compare_and_optimize(program, proposals)
             except EndpointDown as problem:
-                self._ended_by(problem)
+                self._note_end(problem)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:
@@ -260,9 +260,9 @@ class Attempt:
         for number in range(1, MOST_ROUNDS + 1):
             best = self.candidates.best()
             try:
-                taught = self._taught(best.program, learning, number)
+                taught = self._teach(best.program, learning, number)
             except (BudgetSpent, EndpointDown) as problem:
-                self._ended_by(problem)
+                self._note_end(problem)
                 return
             if taught is None:
                 return
@@ -270,7 +270,7 @@ class Attempt:
             if self.stopped is not None or self.candidates.best().name == best.name:
                 return
 
-    def _taught(self, program: Program, learning: Trainable, number: int) -> Program | None:
+    def _teach(self, program: Program, learning: Trainable, number: int) -> Program | None:
         """A copy with compiled prompts and a policy that was trained with them; None if the budget
         ended that. From the second round on, a strategy learns from the questions that the policy
         gives it.
@@ -304,7 +304,7 @@ class Attempt:
                 if made.paused:
                     self.stopped = made.stopped
                 elif made.stopped is not None:
-                    self._ended_by(BudgetSpent(made.stopped))
+                    self._note_end(BudgetSpent(made.stopped))
                 # A strategy that is only half compiled could not be compared with the others.
                 if self.stopped is not None:
                     return None
@@ -394,9 +394,9 @@ class Attempt:
             if control.problem is None:
                 raise  # else a library raised it because the search was halted
         if control.problem is not None:
-            self._ended_by(control.problem)
+            self._note_end(control.problem)
 
-    def _ended_by(self, problem: BaseException) -> None:
+    def _note_end(self, problem: BaseException) -> None:
         """Note the reason why the search ended."""
         if isinstance(problem, BudgetSpent):
             self.stopped, self.short = str(problem), True

@@ -93,7 +93,7 @@ those that were planned for each budget.
 """
 
 
-def _noted(folder: Path) -> tuple[list[int], dict[str, int]]:
+def _read_notes(folder: Path) -> tuple[list[int], dict[str, int]]:
     """The last tests and the planned numbers of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
@@ -168,7 +168,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     ):
         if request.tracking:
             run.track(CONTEST, registered=request.register)
-        looks, plans = _noted(run.folder)
+        looks, plans = _read_notes(run.folder)
         note = partial(_note, run.folder, about, looks)
         race = Race(plan, run.folder, run.books, note=note, planned_for=plans)
         note(race)
@@ -236,7 +236,7 @@ class _Decision(NamedTuple):
 def _conclude(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     """Decide a contest after its race, save the winner, and write the result."""
     decision = _decide(plan, race, run.folder)
-    looks, plans = _noted(run.folder)
+    looks, plans = _read_notes(run.folder)
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
     if len(looks) > 1:

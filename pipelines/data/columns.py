@@ -106,7 +106,7 @@ class Columns:
         """The mapped rows. First, as many are read as are needed to decide how answers are read.
         Raises UserError if the meaning of columns is not clear.
         """
-        mapped = map(self._mapped, rows)
+        mapped = map(self._map_row, rows)
         seen: list[TableRow] = []
         for row in mapped:
             seen.append(row)
@@ -165,7 +165,7 @@ class Columns:
         opened = (f"{words} ({counted(n, 'row')})" for words, n in remarks.items())
         return ", ".join([*parts.values(), *opened])
 
-    def _mapped(self, row: TableRow) -> TableRow:
+    def _map_row(self, row: TableRow) -> TableRow:
         """The row with `Question`'s fields, or with its fault."""
         if row.fault:
             return row
@@ -191,16 +191,16 @@ class Columns:
         """
         sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
-            unused = _left(names, sources.values())
+            unused = _unused(names, sources.values())
             whole = column_of("choices", unused)
-            options = option_columns(_left(unused, [whole]), strict=whole is None)
+            options = option_columns(_unused(unused, [whole]), strict=whole is None)
             if options:
                 first, *_, last = options
                 self._guesses.setdefault("choices", f"`{first}`–`{last}` as choices")
         for field in FIELDS:
             if field in self._columns:
                 continue
-            column = column_of(field, _left(names, [*sources.values(), *options]))
+            column = column_of(field, _unused(names, [*sources.values(), *options]))
             if column is not None:
                 sources[field] = column
                 if column.strip().casefold() != field:
@@ -218,7 +218,7 @@ class Columns:
         self._answers.of_classes = squeezed(self._answer_column) in OF_CLASSES
         if "answer" in self._columns:
             return _Plan(sources, options, [])
-        others = _left(names, [*sources.values(), *options])
+        others = _unused(names, [*sources.values(), *options])
         return _Plan(sources, options, columns_of("answer", others))
 
     def _find_answer(
@@ -227,7 +227,7 @@ class Columns:
         """Looks for the answer where no column is called so. Raises UserError for columns that may
         hold one right answer each.
         """
-        for name in _left(names, options):
+        for name in _unused(names, options):
             # Not beside a question of another name, where it is an ordinary column.
             if squeezed(name) == "a" and squeezed(sources["question"]) == "q":
                 sources["answer"] = name
@@ -294,7 +294,7 @@ class Columns:
                 raise UserError(
                     f"{column!r} holds {cells[column]}, an error of the spreadsheet; correct it"
                 )
-        fields = self._parsed(cells, plan, written)
+        fields = self._parse(cells, plan, written)
         answer, left = self._read_answer(fields, cells, plan)
         left |= self._set_aside(fields, plan)
         used = {*plan.sources.values(), *plan.options}
@@ -312,7 +312,7 @@ class Columns:
         _check_images(fields, cells)
         return fields
 
-    def _parsed(
+    def _parse(
         self, cells: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
     ) -> dict[str, Any]:
         """The fields as their columns have them, with lists, objects and options read."""
@@ -391,7 +391,7 @@ class Columns:
         return left
 
 
-def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
+def _unused(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
     """Return the unused names, in order."""
     without = set(used)
     return [name for name in names if name not in without]

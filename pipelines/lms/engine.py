@@ -776,7 +776,7 @@ class Engine:
                 reply.body = None
             return reply
         except (TransientError, CallError) as problem:
-            raise await self._settled(problem, endpoint) from None
+            raise await self._settle(problem, endpoint) from None
         except _OverdueError:
             for account in booking.admitted:
                 account.check()
@@ -806,7 +806,7 @@ class Engine:
             return None
         return lost
 
-    async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
+    async def _settle(self, problem: Exception, endpoint: Transport) -> Exception:
         """The failure of a call. If either the account or this request may be its cause, this waits
         for other calls in flight: if one is answered, the account is in order.
         """

@@ -308,12 +308,12 @@ class MeteredQuestion:
             with asking(seat=name or None):
                 if passes(engine, path):
                     try:
-                        return await self._passed(engine, path, body, client)
+                        return await self._pass_on(engine, path, body, client)
                     except NoSuchPathError:
                         no_such_path(engine, path)
                     except NotRecordedError:
                         pass  # it may have been translated when it was recorded
-                return await self._translated(engine, path, body)
+                return await self._translate(engine, path, body)
         except FatalCallError as problem:
             # The first one is the cause; later calls fail because of it.
             self.ended = self.ended or problem
@@ -329,7 +329,7 @@ class MeteredQuestion:
         self._equal[same] += 1
         return self._equal[same]
 
-    async def _passed(self, engine: Engine, path: str, body: Json, client: Client) -> MeterReply:
+    async def _pass_on(self, engine: Engine, path: str, body: Json, client: Client) -> MeterReply:
         """Return the reply of an endpoint that serves the path itself, as the provider wrote it."""
         native = PATHS[path]
         sent, hides = body, False
@@ -373,7 +373,7 @@ class MeteredQuestion:
             return MeterReply(whole, stream_of(path, whole))
         return MeterReply(whole, [])
 
-    async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
+    async def _translate(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """Return the reply of an endpoint that serves only chat completions, in the form of the
         path.
         """

@@ -223,7 +223,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
     request, job, validation = plan.request, plan.job, plan.validation
     if plan.out is not None:
         check_kind(plan.out, BEGUN)
-    if (stored := _finished(plan)) is not None:
+    if (stored := _load_finished(plan)) is not None:
         return stored
     with (
         out_folder(plan.out) as (folder, keep),
@@ -305,7 +305,7 @@ def _search(job: Job, workers: int, watch: Callable[..., None]) -> None:
     work(job, watch)  # all of it, or the trials that processes left when they died
 
 
-def _finished(plan: StudyPlan) -> Study | None:
+def _load_finished(plan: StudyPlan) -> Study | None:
     """The study in the plan's folder, if it was asked for in the same way and the plan asks for
     nothing more: it is shown as it is stored.
     """
@@ -334,9 +334,9 @@ def _finished(plan: StudyPlan) -> Study | None:
         chosen = stored.winner
         if judged.handed_over == DEFAULT:
             chosen = saved_program(folder / FOUND)
-        stored.validation = _judged(folder, "winner", plan.validation, chosen)
+        stored.validation = _load_judged(folder, "winner", plan.validation, chosen)
         if not judged.same:
-            stored.default = _judged(folder, "default", plan.validation)
+            stored.default = _load_judged(folder, "default", plan.validation)
     stored.run_id = written.get("mlflow_run_id")
     # Without its database there is still all that is shown.
     stored._opened = lambda: replace(job, folder=folder).opened()[0]
@@ -382,7 +382,7 @@ def _finish(
                     raise BudgetSpent(unjudged)
                 if unjudged is None:
                     default = scorer.default()
-                    validated, evaluations = _validated(job, default, winner, validation)
+                    validated, evaluations = _validate(job, default, winner, validation)
                     if validated.handed_over == DEFAULT:
                         save_with_lm(winner, job.folder / FOUND, job.lm, job.train)
                         save_with_lm(default, job.folder / WINNER, job.lm, job.train)
@@ -494,7 +494,7 @@ def _why_unjudged(
     return None
 
 
-def _validated(
+def _validate(
     job: Job,
     default: Program,
     winner: Program,
@@ -570,7 +570,7 @@ def _validation_folder(
     return place
 
 
-def _judged(
+def _load_judged(
     folder: Path, name: str, validation: Sequence[Question], program: Program | None = None
 ) -> Evaluation | None:
     """The evaluation of a finished study's winner or default; None where its folder is gone."""
