@@ -33,7 +33,7 @@ class JudgeMetric(Metric):
     def __init__(self, lm: dspy.BaseLM) -> None:
         self.lm, self.lms = lm, [lm]
         self.seat = Seat("metric", Judging, lm=lm)
-        super().__init__(self._judged, JUDGE, rate=True)
+        super().__init__(self._judge, JUDGE, rate=True)
         self.spec = JUDGE
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -46,7 +46,7 @@ class JudgeMetric(Metric):
         code = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
         return MetricFields(name=JUDGE, spec=JUDGE, code=code, low=0.0, high=1.0, rate=True)
 
-    async def _judged(self, question: Question, prediction: dspy.Prediction) -> dspy.Prediction:
+    async def _judge(self, question: Question, prediction: dspy.Prediction) -> dspy.Prediction:
         rubric = question.meta.get("rubric")
         reference = {"title": REFERENCE, "text": gold_text(question.gold)}
         rules = [{"title": RUBRIC, "text": str(rubric)}] if rubric else []

@@ -144,7 +144,7 @@ class Registry(MutableMapping[str, T]):
         if name not in self._entries:
             for point in self._installed():
                 if name in (point.name, point.value):
-                    self._entries[name] = self._checked(name, self._loaded(name, point.load))
+                    self._entries[name] = self._checked(name, self._load(name, point.load))
         return self._entries.get(name)
 
     def named(self, name: object) -> T:
@@ -174,7 +174,7 @@ class Registry(MutableMapping[str, T]):
             module = module.removesuffix(".py")
         name = f"{module}:{attribute}"
         if name not in self._entries:
-            thing = self._imported(name, module, attribute)
+            thing = self._import(name, module, attribute)
             if thing is None:
                 return None
             self._entries[name] = self._checked(name, thing)
@@ -197,7 +197,7 @@ class Registry(MutableMapping[str, T]):
     def _installed(self) -> tuple[EntryPoint, ...]:
         return _entry_points(tuple(sys.path)).get(f"folkmoot.{self.kind}", ())
 
-    def _imported(self, name: str, module: str, attribute: str) -> Any:
+    def _import(self, name: str, module: str, attribute: str) -> Any:
         """The attribute of a module, which may be in the working folder; None if there is no such
         module.
 
@@ -211,7 +211,7 @@ class Registry(MutableMapping[str, T]):
             # Last, so that a file in the working folder takes the place of no installed package.
             sys.path.append(here)
         try:
-            imported = self._loaded(name, lambda: import_module(module))
+            imported = self._load(name, lambda: import_module(module))
         except UserError as problem:
             cause = problem.__cause__
             # The module itself or a package around it is missing. If it exists, and imports a
@@ -226,7 +226,7 @@ class Registry(MutableMapping[str, T]):
             )
         return getattr(imported, attribute)
 
-    def _loaded(self, name: str, load: Callable[[], object]) -> object:
+    def _load(self, name: str, load: Callable[[], object]) -> object:
         try:
             return load()
         except (Exception, SystemExit) as problem:  # of somebody else's module

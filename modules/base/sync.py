@@ -262,13 +262,19 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
         if not future.done():
             cancelled = future.cancel()
         if cancelled and started.is_set():
-            # Calls that were sent will be paid for, so their replies are awaited and kept.
-            try:
-                while not ended.wait(CANCEL_SECONDS) and finishing.under_way:
-                    _LOG.warning("waiting for %d calls that were sent", finishing.under_way)
-            except KeyboardInterrupt:
-                finishing.left = finishing.under_way > 0
-                raise
+            _wait_for_sent_calls(ended)
+        raise
+
+
+def _wait_for_sent_calls(ended: threading.Event) -> None:
+    """Let a cancelled function end: calls that were sent will be paid for, so their replies are
+    awaited and kept.
+    """
+    try:
+        while not ended.wait(CANCEL_SECONDS) and finishing.under_way:
+            _LOG.warning("waiting for %d calls that were sent", finishing.under_way)
+    except KeyboardInterrupt:
+        finishing.left = finishing.under_way > 0
         raise
 
 

@@ -108,7 +108,7 @@ class CorpusEnvironment(Environment):
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
         """
-        document = self._titled(title)
+        document = self._find_titled(title)
         if document is None:
             return None
         return Page(document.title, document.text, f"{self.source}:{document.id}")
@@ -116,8 +116,10 @@ class CorpusEnvironment(Environment):
     async def closest(self, query: str, n: int) -> list[str]:
         """Return titles that are `query` plus a parenthetical, then those that fit it best."""
         best = await to_thread(self._index.best, query, n)  # slow with millions of documents
-        named = [document.title for document in self._based(title_key(query))]
-        return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
+        named = [document.title for document in self._find_based(title_key(query))]
+        return list(
+            dict.fromkeys([*named, *(self._read_document(number).title for number in best)])
+        )[:n]
 
     async def close(self) -> None:
         """Close the corpus file."""
@@ -126,28 +128,28 @@ class CorpusEnvironment(Environment):
             os.close(self._file)
             self._file = None
 
-    def _titled(self, title: str) -> Document | None:
+    def _find_titled(self, title: str) -> Document | None:
         """Return the document that `fetch` finds, or None."""
         key = title_key(title)
         for wanted in dict.fromkeys((key, base_key(key))):
             # The index finds them by hashes, which may be equal by chance.
-            candidates = map(self._read, self._index.titled(wanted))
+            candidates = map(self._read_document, self._index.titled(wanted))
             documents = [found for found in candidates if title_key(found.title) == wanted]
             exact = [document for document in documents if document.title == title]
             if documents:
                 return (exact or documents)[0]
-        based = self._based(key)
+        based = self._find_based(key)
         return based[0] if len(based) == 1 else None
 
-    def _based(self, key: str) -> list[Document]:
+    def _find_based(self, key: str) -> list[Document]:
         """Return the documents whose title key is this one plus a parenthetical."""
         return [
             document
-            for document in map(self._read, self._index.based(key))
+            for document in map(self._read_document, self._index.based(key))
             if base_key(title_key(document.title)) == key
         ]
 
-    def _read(self, number: int) -> Document:
+    def _read_document(self, number: int) -> Document:
         """Return a document by its number in the index."""
         start, length = map(int, self._index.spans[number])
         if self._documents is not None:

@@ -241,7 +241,7 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
         with locked(index_dir):
             if (index := load_index(folder, file)) is not None:  # built while this process waited
                 return index
-            return _built(path, folder, file)
+            return _build(path, folder, file)
     except OSError as error:
         place, reason = error.filename or index_dir, error.strerror or error
         raise UserError(
@@ -250,7 +250,7 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
         ) from error
 
 
-def _built(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
+def _build(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
     """Build the index of a corpus, save it in the folder and return it. A process that dies leaves
     no half of a folder. Raises UserError if the corpus changes meanwhile.
     """

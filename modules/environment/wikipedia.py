@@ -133,7 +133,7 @@ class WikipediaEnvironment(Environment):
         # At the same time, although only the page says whether the name is ambiguous.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         if page is not None and page["ambiguous"]:
-            titles = [*await self._listed(page["title"]), *titles]
+            titles = [*await self._list_titles(page["title"]), *titles]
         return list(dict.fromkeys(titles))[:n]
 
     async def close(self) -> None:
@@ -158,7 +158,7 @@ class WikipediaEnvironment(Environment):
         name = article_title(title)
         if name is None:
             return None
-        return await self._asked({**PAGE, "titles": name}, self._read_page)
+        return await self._ask({**PAGE, "titles": name}, self._read_page)
 
     async def _search(self, query: str, n: int) -> list[str]:
         """Return titles of pages that have all words of `query`, or else any of them."""
@@ -167,19 +167,19 @@ class WikipediaEnvironment(Environment):
         for text in filter(None, dict.fromkeys((" ".join(words), " OR ".join(words)))):
             limit = str(min(n + SPARE, 50))
             asked = {**SEARCH, "gsrsearch": cut_words(text), "gsrlimit": limit}
-            articles = await self._asked(asked, self._read_articles)
+            articles = await self._ask(asked, self._read_articles)
             if articles:
                 return [title for _, title in sorted(articles)]
         return []
 
-    async def _listed(self, title: str) -> list[str]:
+    async def _list_titles(self, title: str) -> list[str]:
         """Return the titles of the articles that a disambiguation page lists."""
         name = _PARENTHETICAL.sub("", title).casefold()
-        articles = await self._asked({**LINKS, "titles": title}, self._read_articles)
+        articles = await self._ask({**LINKS, "titles": title}, self._read_articles)
         titles = [listed for _, listed in articles]
         return sorted(titles, key=lambda listed: (not listed.casefold().startswith(name), listed))
 
-    async def _asked(
+    async def _ask(
         self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
     ) -> T:
         """Return the answer as `read` returns it, if possible from the cache or from an equal

@@ -315,7 +315,6 @@ class Foreign(Program):
         # Modules such as Refine need a trace, which is off while questions are answered.
         if (trace := dspy.settings.trace) is None:
             trace = []
-        typed = None
         meter, asker = metered(), ASKER.get()
         if asker.requests is None:  # outside of a run, as when it is compiled
             asker = asker._replace(requests=set())
@@ -330,24 +329,15 @@ class Foreign(Program):
                 # `dspy.Parallel` returns None for what failed, which is not an answer.
                 if decided is None and meter.failure is not None:
                     raise meter.failure
-                text = _text(decided)
-                answer = read_vote(text, question.kind, question.choices)
-                if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
-                    typed = decided
-                    # A list of one text is that text, unless a metric of open questions reads
-                    # lists.
-                    if answer is None or question.kind == "open":
-                        answer = listed
-                nothing = decided is None or (isinstance(decided, _JSON) and not decided)
-                if text is None and answer is None and not nothing:
-                    raise _no_answer(decided, self._name)
+                text, answer, typed = _read(decided, question, self._name)
                 sure = _probability(decided)
                 if not turns and answer is not None and sure is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
             except AdapterParseError as problem:
                 # The LM replied, but not in the fields' types: an unreadable answer.
-                returned, text, answer, turns = None, problem.lm_response, None, []
+                returned, turns = None, list[TurnFields]()
+                text, answer, typed = problem.lm_response, None, None
         held: dict[str, object] = {}
         if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
             held = {str(name): value for name, value in returned.items()}
@@ -608,6 +598,23 @@ def _runs_async(module: object) -> bool:
     return False
 
 
+def _read(decided: object, question: Question, name: str) -> tuple[str | None, str | None, object]:
+    """The text, the answer that is scored, and the value if it is JSON, of what a program decided.
+    Raises UserError if that is no answer at all.
+    """
+    text, typed = _text(decided), None
+    answer = read_vote(text, question.kind, question.choices)
+    if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
+        typed = decided
+        # A list of one text is that text, unless a metric of open questions reads lists.
+        if answer is None or question.kind == "open":
+            answer = listed
+    nothing = decided is None or (isinstance(decided, _JSON) and not decided)
+    if text is None and answer is None and not nothing:
+        raise _no_answer(decided, name)
+    return text, answer, typed
+
+
 def _answer_in(returned: object, name: str) -> object:
     """The answer in what a program returned. Raises UserError if several fields may be it."""
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
@@ -734,19 +741,25 @@ def _code(module: object) -> str:
     which have their own hashes.
     """
     if not isinstance(module, dspy.Module):
-        parts: object = _said_of(module)
+        parts: object = _parts_to_hash(module)
     else:
-        parts = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
+        parts = [
+            [name, _parts_to_hash(part)] for name, part in module.named_sub_modules(dspy.Module)
+        ]
     text = json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
     return hashlib.sha256(text).hexdigest()
 
 
-def _said_of(thing: object) -> object:
+def _parts_to_hash(thing: object) -> object:
     """The parts of a function or an object that are hashed."""
     if isinstance(thing, partial):
-        return [_said_of(thing.func), _said_of(thing.args), _said_of(thing.keywords)]
+        return [
+            _parts_to_hash(thing.func),
+            _parts_to_hash(thing.args),
+            _parts_to_hash(thing.keywords),
+        ]
     if isinstance(thing, MethodType):
-        return [_said_of(thing.__func__), _said_of(thing.__self__)]
+        return [_parts_to_hash(thing.__func__), _parts_to_hash(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
     kind = type(thing)

@@ -369,7 +369,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def with_seats(self, names: Iterable[str]) -> Program:
         """This program, or a copy in which metered parts have agents of these names."""
-        models = [name for name in names if name != "*" and not self._meant(name)]
+        models = [name for name in names if name != "*" and not self._find_agents(name)]
         if not models or not self.metered_parts:
             return self
         copied: Program = self.deepcopy()
@@ -403,7 +403,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """
         # Names that mean several agents first, so that the name of a single one decides.
         for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
-            meant, metered_parts = self._meant(name), self.metered_parts
+            meant, metered_parts = self._find_agents(name), self.metered_parts
             if metered_parts and not meant:
                 model = SimpleNamespace(name=name, predict=SimpleNamespace())
                 meant = [model]
@@ -417,7 +417,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             for seat in meant:
                 seat.predict.lm = lm
 
-    def _meant(self, name: str) -> list[Any]:
+    def _find_agents(self, name: str) -> list[Any]:
         """The agents that a name means."""
         models = set(chain.from_iterable(part.models for part in self.metered_parts))
         meant = []

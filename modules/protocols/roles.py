@@ -107,7 +107,7 @@ def role_of(name: str, thing: object) -> Role:
         return _BUILT_IN[name]
     if isinstance(thing, Role) and thing.checked_as == name:
         return thing
-    role = _written(name, thing) if isinstance(thing, Mapping) else thing
+    role = _read_role(name, thing) if isinstance(thing, Mapping) else thing
     if isinstance(role, type) and issubclass(role, dspy.Signature):
         role = Role(role)
     if not isinstance(role, Role):
@@ -150,7 +150,7 @@ def role_of(name: str, thing: object) -> Role:
     return checked
 
 
-def _written(name: str, written: Mapping[str, Any]) -> Role:
+def _read_role(name: str, written: Mapping[str, Any]) -> Role:
     """The role in a mapping, as a file has it. Raises UserError."""
     for key in written:
         if key not in KEYS:

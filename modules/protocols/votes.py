@@ -133,7 +133,7 @@ def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, ob
     return {**without(parameters, _FREE), "vote": "majority"}
 
 
-def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
+def _vote_again(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
     """The outcomes of another vote on recorded answers; weights that are not given are fitted on
     the same rows.
     """
@@ -159,7 +159,7 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     return outcomes
 
 
-REPLAYS = Replays(_FREE, _recorded, _replayed, same_calls=True)
+REPLAYS = Replays(_FREE, _recorded, _vote_again, same_calls=True)
 
 
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:

@@ -73,7 +73,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     ) -> None:
         held = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
         given = dict(held) | fields
-        super().__init__(_checked(given))
+        super().__init__(_check_fields(given))
         if given.get("kind") is None:
             self._kind_guessed = True
         # Shared by nearly all questions: a set of its own would be a fifth of a question's memory.
@@ -211,13 +211,13 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
         raise UserError(f"{where}: {error}" if where else str(error)) from None
 
 
-def _checked(store: dict[str, Any]) -> dict[str, Any]:
+def _check_fields(store: dict[str, Any]) -> dict[str, Any]:
     """The fields of a question, checked and in a fixed order; fields of other names are kept."""
     id_ = require_text(store.get("id"), "a question needs an id")
     name = question_named(id_)
     question = require_text(store.get("question"), f"{name} needs its text")
     choices = check_choices(store.get("choices"), name)
-    answer, accepted = _accepted(store, name)
+    answer, accepted = _read_gold(store, name)
     if len(accepted) > 1 and choices is not None:
         raise UserError(
             f"{name}: several options are right ({', '.join(accepted)[:60]}), but a question is "
@@ -260,7 +260,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     if len(accepted) > 1:
         checked["accepted"] = accepted
     for key, value in store.items():
-        # `accepted` may be outdated (see `_accepted`), so it is not copied.
+        # `accepted` may be outdated (see `_read_gold`), so it is not copied.
         if key != "accepted":
             checked.setdefault(key, value)
     return checked
@@ -297,7 +297,7 @@ def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, s
     return checked
 
 
-def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
+def _read_gold(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
     """The gold answer, and all accepted answers, of which it is the first. Raises UserError for one
     that is not text.
     """

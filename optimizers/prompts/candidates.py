@@ -76,7 +76,7 @@ class Candidates:
         name = name_of(program)
         with self._lock:
             if name not in self._candidates:
-                seated, shown = self._seated(program), _questions_in(program)
+                seated, shown = self._with_user_lms(program), _questions_in(program)
                 self._candidates[name] = PromptCandidate(name, seated, shown)
         return name
 
@@ -139,7 +139,7 @@ class Candidates:
         }
         return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
 
-    def _seated(self, program: Program) -> Program:
+    def _with_user_lms(self, program: Program) -> Program:
         """A copy with the user's LMs and settings, since optimizers may have replaced them."""
         copied: Program = program.deepcopy()
         seats = self._program.seats()

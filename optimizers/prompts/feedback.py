@@ -58,9 +58,9 @@ class _Account:
         if self.prediction.get("error"):
             return
         yield from self._agent_lines()
-        yield from self._swayed()
+        yield from self._find_swayed()
         yield from self._unreadable()
-        yield from self._decided()
+        yield from self._find_decisions()
         yield from self._own()
 
     def graded(self, graded: Graded) -> Iterator[str]:
@@ -120,7 +120,7 @@ class _Account:
         if not any(self.right(turn.answer) for turn in self.spoken):
             yield words.NOBODY
 
-    def _swayed(self) -> Iterator[str]:
+    def _find_swayed(self) -> Iterator[str]:
         """The agents that turned from wrong to right or back, and whose answers they had read by
         then.
         """
@@ -156,7 +156,7 @@ class _Account:
                 raw = words.IT_WAS.format(raw=quoted(turn.raw, 120)) if turn.raw else ""
                 yield words.UNREADABLE.format(agent=turn.agent, round=turn.round, raw=raw)
 
-    def _decided(self) -> Iterator[str]:
+    def _find_decisions(self) -> Iterator[str]:
         """The decisions of judge, supervisor, evaluators or a vote on their answers."""
         heard: dict[str, str | None] = {}
         decider = False

@@ -331,7 +331,7 @@ def knn(bench: Bench) -> list[Student]:
         failure_score=0.0,
     )
     names = {id(predictor): name for name, predictor in student.program.named_predictors()}
-    pool = [_solved(traced, student, names, bench.metric) for traced in solved]
+    pool = [_demonstrate(traced, student, names, bench.metric) for traced in solved]
     # The student keeps its own prompts: of the teacher it has the solved questions alone.
     nearest = bench.student.deepcopy()
     nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
@@ -402,7 +402,7 @@ def gepa(bench: Bench) -> list[Student]:
         max_metric_calls=bench.settings["evaluations"] * max(len(bench.select), 6),
         reflection_lm=bench.proposer.as_lm(),
         reflection_minibatch_size=min(3, len(bench.learn)),
-        instruction_proposer=_reflected,
+        instruction_proposer=_propose_instructions,
         num_threads=bench.threads,
         warn_on_score_mismatch=False,
         seed=bench.seed,
@@ -486,7 +486,7 @@ def _mipro(bench: Bench, **shown: int) -> dspy.MIPROv2:
     )
 
 
-def _solved(
+def _demonstrate(
     traced: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
 ) -> Shown:
     """A learning question and its demonstrations: each seat's own work if it led to the right
@@ -509,7 +509,7 @@ def _solved(
     return Shown(question.question, kept)
 
 
-def _reflected(
+def _propose_instructions(
     candidate: dict[str, str], reflective_dataset: object, components_to_update: list[str]
 ) -> dict[str, str]:
     """GEPA's own proposer of instructions, with an adapter that reads every reply; without a usable

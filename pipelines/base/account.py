@@ -62,7 +62,7 @@ class Account:
                     return
                 # Not while calls are in flight, which may cost less than is reserved for them.
                 if over is None and promised and not self.in_flight:
-                    over = self._spent_on("what is left does not cover another call")
+                    over = self._note_spent("what is left does not cover another call")
                 if over is not None and not self.in_flight:
                     raise self._end(over)
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
@@ -72,7 +72,7 @@ class Account:
         with self._lock:
             over = self._over()
             if over is None and (self._fully_promised() or not self._fits_one_more()):
-                over = self._spent_on(
+                over = self._note_spent(
                     f"{self.spent.calls:,} calls and {self.in_flight:,} in flight"
                 )
             if over is not None:
@@ -240,9 +240,9 @@ class Account:
             used = f"{spent.cost_usd:.4f} USD"
         elif self.seconds_left == 0:
             used = "the time is over"
-        return None if used is None else self._spent_on(used)
+        return None if used is None else self._note_spent(used)
 
-    def _spent_on(self, used: str) -> str:
+    def _note_spent(self, used: str) -> str:
         """The sentence that the budget is spent; notes that the account has `ended`."""
         self.ended = True
         kept = "finished work is kept; a larger budget goes on from there"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import MISSING
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from ..contest.request import ContestRequest
 from ..evaluation.request import EvaluateRequest
 from ..tuning.request import TuneRequest
 from . import options as of
-from .command import ATTACHED, Command, command_options
+from .command import ATTACHED, Command, CommandOption, command_options
 from .config import apply_defaults, default_lines, defaults
 from .guard import BAD_INPUT, guarded, handle_interrupts, leave_quietly, say, say_warnings
 from .help import write_help
@@ -273,10 +274,6 @@ def _callback(command: Command) -> Callable[..., None]:
     options = command.options
 
     def callback(ctx: typer.Context, **values: Any) -> None:
-        def on_line(field: str) -> bool:
-            source = ctx.get_parameter_source(field)
-            return source is not None and source.name == "COMMANDLINE"
-
         # Typer gives None or an empty list for options that are not set; then the dataclass's
         # default holds.
         chosen = {field: value for field, value in values.items() if value not in (None, [])}
@@ -291,7 +288,7 @@ def _callback(command: Command) -> Callable[..., None]:
             for field, value in chosen.items():
                 if type(value) in (int, float):
                     options[field].check(options[field].long_name, value)
-            apply_defaults(request, ctx.obj or {}, on_line)
+            apply_defaults(request, ctx.obj or {}, partial(_on_line, ctx))
             take_piped(request)
             if view.verbose and not isinstance(view, of.Planned):  # a plan shows the defaults
                 for line in default_lines(request):
@@ -300,6 +297,20 @@ def _callback(command: Command) -> Callable[..., None]:
                 request.progress = view.progress
             command.run(request, view)
 
+    parameters = _parameters(options)
+    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return callback
+
+
+def _on_line(ctx: typer.Context, field: str) -> bool:
+    """Whether the user gave an option on the command line, not by an environment variable."""
+    source = ctx.get_parameter_source(field)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _parameters(options: Mapping[str, CommandOption]) -> list[inspect.Parameter]:
+    """The parameters by which typer knows a command's options."""
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ]
@@ -326,9 +337,7 @@ def _callback(command: Command) -> Callable[..., None]:
                 annotation=Annotated[kind, info],
             )
         )
-    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return callback
+    return parameters
 
 
 def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,27 +49,10 @@ def live(
     # Details that few plans have.
     details: list[str] = getattr(plan, "details", list)() if view.verbose or view.dry_run else []
     confirm(request, view, [*plan.lines(), *details], plan.to_dict, plan.cost, guessed)
-    shown: list[OutcomeType] = []
-    said = list[str | None]()
-
-    def lines(outcome: Any) -> None:
-        show_lines(outcome.lines()[: 1 if view.quiet else None])
-
-    def in_words(outcome: OutcomeType) -> None:
-        if outcome.stopped and not view.quiet:
-            show_lines([as_sentence(outcome.stopped)])
-            if console().is_terminal:
-                said.append(outcome.stopped)
-        (show or lines)(outcome)
-
-    def once(outcome: OutcomeType) -> None:
-        # `run` may have shown the result before it sent it to MLflow.
-        if not shown:
-            shown.append(outcome)
-            present(view, outcome.to_dict(), lambda: in_words(outcome))
+    screen = _Screen(view, show)
 
     def before_push(outcome: OutcomeType) -> None:
-        once(outcome)
+        screen.show(outcome)
         if getattr(request, "tracking", False):
             say(push_words(getattr(request, "register", None)))
 
@@ -92,12 +77,40 @@ def live(
         if isinstance(problem, EndpointDown):
             stopped = paused(problem)
     if outcome is not None:
-        once(outcome)
+        screen.show(outcome)
     elif view.as_json:
         present(view, {"out": str(plan.out), "stopped": stopped}, lambda: None)
-    if stopped in said:  # shown above the result
+    if stopped == screen.reason:  # shown above the result
         stopped = None
     leave(stopped, code)
+
+
+@dataclass
+class _Screen:
+    """Shows an outcome once, though a run may show its result before its last steps. `reason` is
+    that of an early end, if a terminal shows it above the result.
+    """
+
+    view: Planned
+    in_words: Callable[[Any], None] | None
+    shown: bool = False
+    reason: str | None = None
+
+    def show(self, outcome: Outcome) -> None:
+        if not self.shown:
+            self.shown = True
+            present(self.view, outcome.to_dict(), partial(self._say, outcome))
+
+    def _say(self, outcome: Any) -> None:
+        """Show an outcome to a person."""
+        if outcome.stopped and not self.view.quiet:
+            show_lines([as_sentence(outcome.stopped)])
+            if console().is_terminal:
+                self.reason = outcome.stopped
+        if self.in_words is not None:
+            self.in_words(outcome)
+        else:
+            show_lines(outcome.lines()[: 1 if self.view.quiet else None])
 
 
 def _failed(problem: UserError, folder: Path | None) -> bool:

@@ -134,7 +134,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
             raise UserError(f"{MATCHED!r} is what --match-budget runs: give the run another name")
         first = _place(request.baseline, [*names, MATCHED], folders, len(names))
         if len(runs) > 1:  # raises for runs that cannot be compared, before anything is paid
-            _shared(runs, names, request)
+            _find_shared(runs, names, request)
         from .match_budget import plan_costliest  # imports DSPy, which a comparison does not need
 
         # If the matched baseline is the reference itself, the first run's agent is used for tasks.
@@ -172,7 +172,7 @@ def carry_out_comparison(
 
 def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tested) -> Comparison:
     """Compare opened runs, the reference first."""
-    ids, answers, test = _shared(runs, names, request)
+    ids, answers, test = _find_shared(runs, names, request)
     sides = [Side.of(*side) for side in zip(names, runs, answers, strict=True)]
     figures = [side.figures for side in sides]
     # Scores by different metrics cannot be compared, and no run is recommended then.
@@ -199,7 +199,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
 # Questions -----------------------------------------------------------------------------------
 
 
-def _shared(
+def _find_shared(
     runs: Sequence[Evaluation], names: Sequence[str], request: Tested
 ) -> tuple[list[str], list[RunAnswers], Test]:
     """Return the ids of the questions that all runs share, each run's answers to them, and the

@@ -203,7 +203,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     metric = metric_of_run(described, metric_asked(request))
     agent = _agent(request, metric)
     used = [_checked_lm(matched, agent(1), each) for each in lms]
-    spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
+    spent = replace(_read_spending(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = Path(request.out or matched.folder / MATCH)
     count = min(PILOT, len(questions))
     pilot = [questions[place * len(questions) // count] for place in range(count)]  # spread evenly
@@ -215,7 +215,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
             folder = home / re.sub(r"[^\w.-]+", "-", identity.name)
             alone = replace(spent, lm=identity.name)
         if request.single is not None:
-            alone = _measured(alone, earlier(request.single))
+            alone = _measure(alone, earlier(request.single))
         arms.append(_arm(agent, lm, identity, folder, alone, questions, pilot))
     named = name or name_of_run(described)
     plan = MatchPlan(request, agent, matched, pilot, arms, metric, home, named)
@@ -241,7 +241,7 @@ def plan_costliest(
         spent = [tokens_per_question(run.rows)[0] for run in runs]
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
     run = runs[place]
-    _spent_by(run)  # refuse it before its questions are read
+    _read_spending(run)  # refuse it before its questions are read
     questions = questions_of(run, request.data)
     single = runs[reference] if questions[0].kind == "task" and place != reference else None
     match = MatchRequest(
@@ -287,20 +287,8 @@ def run_match(plan: MatchPlan) -> Evaluation:
             }
             match = arm.match
             if request.single is None:
-                tried, place = plan.agent(of_pilot), arm.folder / "pilot"
-                # Answers from the cache would not show what a sample costs.
-                pilot = evaluate(
-                    tried,
-                    plan.pilot,
-                    out=place,
-                    cache=False,
-                    tracking=False,
-                    progress=False,
-                    **shared,
-                )
-                if pilot.summary.stopped:
-                    raise BudgetSpent(pilot.summary.stopped)
-                match = _measured(match, pilot)
+                pilot = _ask_pilot(plan, arm.folder / "pilot", of_pilot, shared)
+                match = _measure(match, pilot)
             # At this LM's price not one sample fits the bill; the other LMs may still be opponents.
             # A user's own budget allows the one sample.
             if request.budget is None and not match.fits:
@@ -338,6 +326,22 @@ def run_match(plan: MatchPlan) -> Evaluation:
     return Evaluation(best.folder, best.summary, (plan.run, *baselines))
 
 
+def _ask_pilot(plan: MatchPlan, out: Path, samples: int, shared: Mapping[str, Any]) -> Evaluation:
+    """The answers of the baseline with so many samples to a few questions."""
+    pilot = evaluate(
+        plan.agent(samples),
+        plan.pilot,
+        out=out,
+        cache=False,  # whose answers would not show what a sample costs
+        tracking=False,
+        progress=False,
+        **shared,
+    )
+    if pilot.summary.stopped:
+        raise BudgetSpent(pilot.summary.stopped)
+    return pilot
+
+
 def match_note(baseline: Evaluation, name: str) -> str:
     """Return a sentence on how the number of samples was matched to the run of this name."""
     settings: Any = baseline.summary.run.settings
@@ -373,7 +377,7 @@ def _arm(
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if bill.pilot or not pilot_left:
         # Nothing is to be estimated where a run was given, or an earlier attempt ended the pilot.
-        match = bill if bill.pilot else _measured(bill, earlier(folder / "pilot"))
+        match = bill if bill.pilot else _measure(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
         return Arm(lm, identity, folder, match, match.samples * len(left))
     sample = estimate(agent(1), questions, lm, out=folder / "pilot")
@@ -384,7 +388,7 @@ def _arm(
     return Arm(lm, identity, folder, match, len(pilot_left) + match.samples * len(questions))
 
 
-def _measured(spent: Match, pilot: Evaluation) -> Match:
+def _measure(spent: Match, pilot: Evaluation) -> Match:
     """Return the match for the cost of a sample in the pilot. Raises UserError if the pilot's calls
     have no counts.
     """
@@ -451,7 +455,7 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
     return spent / questions
 
 
-def _spent_by(run: Evaluation) -> Match:
+def _read_spending(run: Evaluation) -> Match:
     """Return the match with the run's spending per question, before the cost of a sample is known.
     Raises UserError if the spending is unknown.
     """

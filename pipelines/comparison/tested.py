@@ -151,7 +151,7 @@ def answered_in(
     least = Scale.of(run.summary.run.metric).least
     questions: dict[str, QuestionAnswers] = {}
     for row in run.rows:
-        answer = _answered(row, field, least, votes)
+        answer = _sum_row(row, field, least, votes)
         if row.id in questions:
             answer = questions[row.id].with_repeat(answer)
         questions[row.id] = answer
@@ -163,7 +163,7 @@ def asked_in(run: Evaluation) -> dict[str, int]:
     return {row.id: question_hash(row) for row in run.rows}
 
 
-def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
+def _sum_row(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
     """The sums of one row."""
     score, failed = score_in(row, least), row.error is not None
     cut_off, unreadable = is_cut_off(row), is_unreadable(row)

@@ -224,7 +224,7 @@ def conclude(
     """
     recommendation, recommended = None, None
     if usable:
-        recommendation = _recommended(usable, prices, beats)
+        recommendation = _recommend(usable, prices, beats)
         recommended = recommendation.run
     outcome, subject = _subject(runs, outcomes, recommended)
     verdict = Verdict(
@@ -265,7 +265,7 @@ def _subject(
     return NOT_COMPARABLE, None
 
 
-def _recommended(
+def _recommend(
     usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str]]
 ) -> Recommendation:
     """The recommendation among the usable runs, of which there is at least one."""

@@ -124,7 +124,7 @@ class Attempt:
             try:
                 self._compare_and_optimize(program, proposals)
             except EndpointDown as problem:
-                self._ended_by(problem)
+                self._note_end(problem)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:
@@ -260,9 +260,9 @@ class Attempt:
         for number in range(1, MOST_ROUNDS + 1):
             best = self.candidates.best()
             try:
-                taught = self._taught(best.program, learning, number)
+                taught = self._teach(best.program, learning, number)
             except (BudgetSpent, EndpointDown) as problem:
-                self._ended_by(problem)
+                self._note_end(problem)
                 return
             if taught is None:
                 return
@@ -270,7 +270,7 @@ class Attempt:
             if self.stopped is not None or self.candidates.best().name == best.name:
                 return
 
-    def _taught(self, program: Program, learning: Trainable, number: int) -> Program | None:
+    def _teach(self, program: Program, learning: Trainable, number: int) -> Program | None:
         """A copy with compiled prompts and a policy that was trained with them; None if the budget
         ended that. From the second round on, a strategy learns from the questions that the policy
         gives it.
@@ -304,7 +304,7 @@ class Attempt:
                 if made.paused:
                     self.stopped = made.stopped
                 elif made.stopped is not None:
-                    self._ended_by(BudgetSpent(made.stopped))
+                    self._note_end(BudgetSpent(made.stopped))
                 # A strategy that is only half compiled could not be compared with the others.
                 if self.stopped is not None:
                     return None
@@ -394,9 +394,9 @@ class Attempt:
             if control.problem is None:
                 raise  # else a library raised it because the search was halted
         if control.problem is not None:
-            self._ended_by(control.problem)
+            self._note_end(control.problem)
 
-    def _ended_by(self, problem: BaseException) -> None:
+    def _note_end(self, problem: BaseException) -> None:
         """Note the reason why the search ended."""
         if isinstance(problem, BudgetSpent):
             self.stopped, self.short = str(problem), True
@@ -504,11 +504,7 @@ class Attempt:
             spent=self._ending_budget(),
             mlflow_run_id=self.under_way.tracking.run_id,
         )
-        prompts = prompts_of(program)
-        # An LM may have proposed lone surrogates, which UTF-8 cannot encode.
-        page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
-        (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
-        write_json(self.folder / "prompts.json", prompts)
+        self._write_prompts(program, result)
         save_with_lm(program, self.folder / PROGRAM, self.plan.lm, self.plan.train)
         shutil.rmtree(self.folder / COMPILED, ignore_errors=True)  # of another outcome
         if back:
@@ -518,6 +514,14 @@ class Attempt:
         result.mlflow_run_id = self.under_way.tracking.run_id
         program.compilation = result
         return program
+
+    def _write_prompts(self, program: Program, result: Compilation) -> None:
+        """Write the prompts of the program that won, as a page and as JSON."""
+        prompts = prompts_of(program)
+        # An LM may have proposed lone surrogates, which UTF-8 cannot encode.
+        page = prompts_page(f"{result.optimizer} {result.preset}: {result.winner} program", prompts)
+        (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
+        write_json(self.folder / "prompts.json", prompts)
 
     def _ending_budget(self) -> str | None:
         """The budget that ended it, the user's or that of a run around it; None if none did."""

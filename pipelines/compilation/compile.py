@@ -70,7 +70,7 @@ def compile(request: CompileRequest) -> dspy.Module:
     return best
 
 
-def _finished(plan: CompilationPlan) -> Program | None:
+def _load_finished(plan: CompilationPlan) -> Program | None:
     """The result in the plan's folder, if that compilation is finished: it is shown as it is
     stored, without a call. Raises UserError where the folder holds something else.
     """
@@ -101,7 +101,7 @@ def compile_as_planned(
     """
     request, about, began = plan.request, plan.about(), time.monotonic()
     # A finished compilation may only lack its run in the store, which was down.
-    stored = _finished(plan)
+    stored = _load_finished(plan)
     if stored is not None:
         done = stored.compilation
         if request.tracking and not is_sent(done.folder, done.mlflow_run_id):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
@@ -35,7 +35,7 @@ from .card import WINNER
 from .confirm import confirm, confirmation_words
 from .entrants import Entrant, entrants_by_name, lm_name
 from .free import any_right, free_entrants
-from .improve import cheapest_survivors, improve, improvement_words
+from .improve import Improved, cheapest_survivors, improve, improvement_words
 from .outcome import Contest
 from .plan import ContestPlan, plan_contest
 from .race import Race
@@ -93,7 +93,7 @@ those that were planned for each budget.
 """
 
 
-def _noted(folder: Path) -> tuple[list[int], dict[str, int]]:
+def _read_notes(folder: Path) -> tuple[list[int], dict[str, int]]:
     """The last tests and the planned numbers of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
@@ -149,16 +149,11 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     """Carry out a plan; returns the result. `show` is called with it before it is sent to the
     tracking store.
     """
-    request, about = plan.request, plan.about()
     stored = finished_contest(plan)
     if stored is not None:
-        shown = to_show(show, stored)
-        if request.tracking and not is_sent(stored.folder, stored.run_id):
-            stored.run_id = send_rest(stored.folder, CONTEST, shown)
-        elif request.register and shown is not None:
-            shown()
-        _register_later(stored, request.register)
+        _catch_up(stored, plan.request, show)
         return stored
+    request, about = plan.request, plan.about()
     with (
         running(
             FOLDER,
@@ -171,14 +166,10 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         ) as run,
         disk_errors(run.folder),
     ):
-        looks, plans = _noted(run.folder)
-
-        def note(race: Race) -> None:
-            noted = {RESULT: None, LOOKS: looks, PLANS: list(race.planned_for.items())}
-            write_json(run.folder / CONTEST, {**about, **noted})
-
         if request.tracking:
             run.track(CONTEST, registered=request.register)
+        looks, plans = _read_notes(run.folder)
+        note = partial(_note, run.folder, about, looks)
         race = Race(plan, run.folder, run.books, note=note, planned_for=plans)
         note(race)
         problem: BaseException | None = None
@@ -190,12 +181,30 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
             raise
         except BaseException as ending:  # raised below, once the result so far is written
             problem = ending
-        contest = _ended(plan, race, run)
+        contest = _conclude(plan, race, run)
         run.end(to_show(show, contest, well=problem is None))
         contest.run_id = run.tracking.run_id
         if problem is not None:
             raise problem
     return contest
+
+
+def _catch_up(
+    stored: Contest, request: ContestRequest, show: Callable[[Contest], None] | None
+) -> None:
+    """Show a contest that was finished before; send and register it, if that is left to do."""
+    shown = to_show(show, stored)
+    if request.tracking and not is_sent(stored.folder, stored.run_id):
+        stored.run_id = send_rest(stored.folder, CONTEST, shown)
+    elif request.register and shown is not None:
+        shown()
+    _register_later(stored, request.register)
+
+
+def _note(folder: Path, about: Mapping[str, Any], looks: Sequence[int], race: Race) -> None:
+    """Write what a later attempt has to know of a race that is under way."""
+    noted = {RESULT: None, LOOKS: looks, PLANS: list(race.planned_for.items())}
+    write_json(folder / CONTEST, {**about, **noted})
 
 
 def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
@@ -210,81 +219,138 @@ def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callabl
     return report
 
 
-def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
-    """Sum up a race: confirm the winner on unseen questions if planned, save it, and write the
-    result.
+class _Decision(NamedTuple):
+    """What a contest has come to, by its race and by the steps that follow it."""
+
+    verdict: RaceVerdict
+    winner: Entrant
+    finished: bool
+    short: bool
+    """Whether the budget did not pay for all that was planned."""
+    confirmed: dict[str, str]
+    """The programs that answered the unseen questions, and their folders."""
+    confirmation: str
+    improvement: str
+
+
+def _conclude(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
+    """Decide a contest after its race, save the winner, and write the result."""
+    decision = _decide(plan, race, run.folder)
+    looks, plans = _read_notes(run.folder)
+    if race.ended == "questions" and race.planned not in looks:
+        looks.append(race.planned)
+    if len(looks) > 1:
+        decision = decision._replace(verdict=_tested_again(decision.verdict, looks))
+    saved = taken = None
+    if decision.finished:
+        saved = save_winner(decision.winner, run.folder / WINNER, plan.race)
+        taken = ready(decision.winner)
+    result = _result(plan, race, decision, saved)
+    noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
+    write_json(run.folder / CONTEST, {**run.about, **noted})
+    again = partial(_again, plan, run.folder)
+    return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)
+
+
+def _decide(plan: ContestPlan, race: Race, folder: Path) -> _Decision:
+    """Decide what the contest comes to. If planned, the survivors of the race are improved, and
+    unseen questions asked.
     """
     verdict = race_verdict(race)
     playing = [lane.entrant for lane in race.lanes.values()]
     entrants = entrants_by_name(playing or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
-    winner = entrants[verdict.winner]
-    names: dict[str, str] = {}
-    confirmation, finished = "", race.ended in ("decided", "questions", "money")
-    short = race.short
-    improvement, improved, field = "", None, [reference, winner]
-    # First the survivors are improved: their new versions join the field of the confirmation.
+    contenders = [reference, entrants[verdict.winner]]
+    finished, short = race.ended in ("decided", "questions", "money"), race.short
+    improved = None
     if plan.improve_share and finished:
         try:
-            improved = improve(plan, race, run.folder, plan.improve_share)
+            improved = improve(plan, race, folder, plan.improve_share)
         except EndpointDown as problem:
-            finished = False
-            race.stopped = paused(problem)
+            finished, race.stopped = False, paused(problem)
     if improved is not None:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
-        asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
-        field = list(entrants_by_name(asked).values())
+        contenders += [*cheapest_survivors(race), *improved.entrants]
     # The race favours programs with lucky answers, and the improved ones have learned from its
     # questions: unseen ones confirm the winner, or choose another.
-    if plan.unseen and finished and len(entrants_by_name(field)) > 1:
-        comparison, stopped, pauses = confirm(plan, field, run.folder)
+    comparison, field = None, entrants_by_name(contenders)
+    if plan.unseen and finished and len(field) > 1:
+        comparison, stopped, pauses = confirm(plan, list(field.values()), folder)
         race.stopped = race.stopped or stopped
         short, finished = short or stopped is not None, not pauses
-        if comparison is not None:
-            names = {entrant.name: entrant.folder for entrant in field}
-            if improved is not None and comparison.recommendation is not None:
-                chosen = comparison.recommendation.run
-                improvement = improvement_words(improved, comparison, chosen, winner.name)
-                entrants |= entrants_by_name(improved.entrants)
-                if chosen != winner.name:
-                    verdict = _chosen(verdict, comparison, entrants[chosen])
-                winner = entrants[chosen]
-            confirmation = confirmation_words(comparison, winner.name)
-            # If the field was improved, the unseen questions have given the verdict already.
-            if improved is None and comparison.against[0].outcome == B:
-                verdict = replace(
-                    verdict,
-                    outcome="undecided",
-                    winner=reference.name,
-                    reason=f"{verdict.reason}, but {confirmation}",
-                    advice="unseen questions contradict the race",
-                )
-                winner, confirmation = reference, ""
-    looks, plans = _noted(run.folder)
-    if race.ended == "questions" and race.planned not in looks:
-        looks.append(race.planned)
-    if len(looks) > 1:
-        # A last test uses up the 5% error rate. A contest that goes on with more questions after it
-        # has another last test, and so a higher error rate.
+    confirmed: dict[str, str] = {}
+    confirmation = improvement = ""
+    if comparison is not None:
+        confirmed = {name: entrant.folder for name, entrant in field.items()}
+        verdict, confirmation, improvement = _heed(verdict, comparison, improved, field)
+    return _Decision(
+        verdict,
+        field[verdict.winner],
+        finished,
+        short,
+        confirmed,
+        confirmation,
+        improvement,
+    )
+
+
+def _heed(
+    verdict: RaceVerdict,
+    comparison: Comparison,
+    improved: Improved | None,
+    field: Mapping[str, Entrant],
+) -> tuple[RaceVerdict, str, str]:
+    """The verdict after a comparison on unseen questions, and what that says about the winner and
+    about improving.
+    """
+    improvement = ""
+    if improved is not None and comparison.recommendation is not None:
+        chosen = comparison.recommendation.run
+        improvement = improvement_words(improved, comparison, chosen, verdict.winner)
+        if chosen != verdict.winner:
+            verdict = _chosen(verdict, comparison, field[chosen])
+    confirmation = confirmation_words(comparison, verdict.winner)
+    # If the field was improved, the unseen questions have given the verdict already.
+    if improved is None and comparison.against[0].outcome == B:
         verdict = replace(
             verdict,
-            reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
-            f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
+            outcome="undecided",
+            winner=comparison.runs[0].name,  # the reference
+            reason=f"{verdict.reason}, but {confirmation}",
+            advice="unseen questions contradict the race",
         )
+        confirmation = ""
+    return verdict, confirmation, improvement
+
+
+def _tested_again(verdict: RaceVerdict, looks: Sequence[int]) -> RaceVerdict:
+    """The verdict of a contest that had a last test before. Such a test uses up the 5% error rate:
+    a contest that goes on with more questions after it has a higher one.
+    """
+    return replace(
+        verdict,
+        reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
+        f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
+    )
+
+
+def _result(
+    plan: ContestPlan, race: Race, decision: _Decision, saved: bool | None
+) -> dict[str, Any]:
+    """The result that `contest.json` keeps."""
+    spent = None
+    ended_early: str | None = race.stopped or "interrupted"
+    if decision.finished:
+        ended_early = None
+    if decision.short and plan.budget is not None:
+        spent = str(plan.budget)
     unmetered = []
     for name, played in race.runs.items():
         if line := unmetered_line(played.summary):
             unmetered.append(f"{name}: {line}.")
-    saved = taken = spent = None
-    ended_early: str | None = race.stopped or "interrupted"
-    if finished:
-        saved, taken = save_winner(winner, run.folder / WINNER, plan.race), ready(winner)
-        ended_early = None
-    if short and plan.budget is not None:
-        spent = str(plan.budget)
     result = {
-        **vars(verdict),
+        **vars(decision.verdict),
         "standings": list(map(asdict, _standings(race))),
         "course": race.course,
         "scores": race.scores.title,
@@ -292,30 +358,27 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "questions": race.seen,
         "planned": race.planned,
         "ended": race.ended,
-        "finished": finished,
+        "finished": decision.finished,
         "stopped": ended_early,
         "spent": spent,
         "steps": plan.steps,
         "budget": plan.budget and str(plan.budget),
-        "runs": {name: entrant.folder for name, entrant in entrants.items() if name in race.runs},
-        "confirmed": names or None,
-        "confirmation": confirmation,
-        "improved": improvement,
-        "chosen_on_same": winner is not reference and not names,
-        "paid": run.books.paid.to_dict(),
-        "lost": run.books.lost.to_dict(),
+        "runs": {name: race.lanes[name].entrant.folder for name in race.runs},
+        "confirmed": decision.confirmed or None,
+        "confirmation": decision.confirmation,
+        "improved": decision.improvement,
+        "chosen_on_same": not (decision.winner.reference or decision.confirmed),
+        "paid": race.books.paid.to_dict(),
+        "lost": race.books.lost.to_dict(),
         "saved": saved,
         "registered": plan.request.register,
-        "spec": winner.spec,
-        "lm": lm_name(winner.lm),
+        "spec": decision.winner.spec,
+        "lm": lm_name(decision.winner.lm),
         "unmetered": unmetered,
     }
-    if not finished:  # no program is to be taken yet
+    if not decision.finished:  # no program is to be taken yet
         result["winner"] = None
-    noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
-    write_json(run.folder / CONTEST, {**run.about, **noted})
-    again = partial(_again, plan, run.folder)
-    return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)
+    return result
 
 
 def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> RaceVerdict:

@@ -52,7 +52,7 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
     made_of: dict[str, str] = {}
     stopped = None
     for survivor in survivors:
-        for made in _made(plan, race, survivor, used, folder, share / len(survivors)):
+        for made in _improve_entrant(plan, race, survivor, used, folder, share / len(survivors)):
             if isinstance(made, str):
                 stopped = made
                 continue
@@ -75,7 +75,7 @@ def cheapest_survivors(race: Race) -> list[Entrant]:
     return entrants[:SURVIVORS]
 
 
-def _made(
+def _improve_entrant(
     plan: ContestPlan,
     race: Race,
     entrant: Entrant,
@@ -90,7 +90,7 @@ def _made(
     if budget == Budget():
         budget = None
     if isinstance(entrant.program, Deliberation):
-        made += _tuned(entrant, entrant.program, race)
+        made += _tune_team(entrant, entrant.program, race)
     try:
         compiled = compile_program(
             entrant.program,
@@ -113,7 +113,7 @@ def _made(
     return [*made, replace(entrant, name=name, program=compiled, reference=False, fair=False)]
 
 
-def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
+def _tune_team(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
     """The team with other rounds, or with a vote instead of its judge, if the replay of its
     dialogues is right more often; empty if it is not.
     """

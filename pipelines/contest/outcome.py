@@ -88,7 +88,7 @@ class Contest(ContestResult, ShownResult):
             # A contest may stop before each program has.
             rows = folder / RESULTS
             if not rows.exists() or rows.stat().st_size:
-                runs[name] = earlier(folder)
+                runs[name] = earlier(folder, self._keep)
         return runs
 
     @cached_property

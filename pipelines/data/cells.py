@@ -311,10 +311,10 @@ def answer_in(
     rest, words = dict[str, object](), ""
     if isinstance(answer, Mapping):
         rest = {column: answer}
-        answer = _held(answer, column)
+        answer = _find_gold(answer, column)
         words = f"`{column}` opened"
     if isinstance(answer, list):
-        texts = [_held(text, column) for text in answer]
+        texts = [_find_gold(text, column) for text in answer]
         if any(isinstance(text, list | Mapping) for text in texts):
             raise UserError(
                 f"the answers in {column!r} are lists inside a list, which cannot be compared; "
@@ -346,7 +346,7 @@ def _bare(answer: object) -> object:
     return answer
 
 
-def _held(answer: object, column: str) -> object:
+def _find_gold(answer: object, column: str) -> object:
     """The gold answer in an object, with its aliases, None where all is empty; anything else as it
     is. Raises UserError for an object of something else.
     """

@@ -106,7 +106,7 @@ class Columns:
         """The mapped rows. First, as many are read as are needed to decide how answers are read.
         Raises UserError if the meaning of columns is not clear.
         """
-        mapped = map(self._mapped, rows)
+        mapped = map(self._map_row, rows)
         seen: list[TableRow] = []
         for row in mapped:
             seen.append(row)
@@ -165,7 +165,7 @@ class Columns:
         opened = (f"{words} ({counted(n, 'row')})" for words, n in remarks.items())
         return ", ".join([*parts.values(), *opened])
 
-    def _mapped(self, row: TableRow) -> TableRow:
+    def _map_row(self, row: TableRow) -> TableRow:
         """The row with `Question`'s fields, or with its fault."""
         if row.fault:
             return row
@@ -191,16 +191,16 @@ class Columns:
         """
         sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
-            unused = _left(names, sources.values())
+            unused = _unused(names, sources.values())
             whole = column_of("choices", unused)
-            options = option_columns(_left(unused, [whole]), strict=whole is None)
+            options = option_columns(_unused(unused, [whole]), strict=whole is None)
             if options:
                 first, *_, last = options
                 self._guesses.setdefault("choices", f"`{first}`–`{last}` as choices")
         for field in FIELDS:
             if field in self._columns:
                 continue
-            column = column_of(field, _left(names, [*sources.values(), *options]))
+            column = column_of(field, _unused(names, [*sources.values(), *options]))
             if column is not None:
                 sources[field] = column
                 if column.strip().casefold() != field:
@@ -218,7 +218,7 @@ class Columns:
         self._answers.of_classes = squeezed(self._answer_column) in OF_CLASSES
         if "answer" in self._columns:
             return _Plan(sources, options, [])
-        others = _left(names, [*sources.values(), *options])
+        others = _unused(names, [*sources.values(), *options])
         return _Plan(sources, options, columns_of("answer", others))
 
     def _find_answer(
@@ -227,7 +227,7 @@ class Columns:
         """Find the column of answers, if none is called so. Raises UserError for columns that may
         hold one right answer each.
         """
-        for name in _left(names, options):
+        for name in _unused(names, options):
             # Not beside a question of another name, where it is an ordinary column.
             if squeezed(name) == "a" and squeezed(sources["question"]) == "q":
                 sources["answer"] = name
@@ -291,12 +291,34 @@ class Columns:
         UserError for a cell that cannot be used.
         """
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
-        fields = {field: cells[column] for field, column in plan.sources.items()}
         for column in (*plan.sources.values(), *plan.options):
             if cells[column] in _ERRORS:
                 raise UserError(
                     f"{column!r} holds {cells[column]}, an error of the spreadsheet; correct it"
                 )
+        fields = self._parse(cells, plan, written)
+        answer, left = self._read_answer(fields, cells, plan)
+        left |= self._set_aside(fields, plan)
+        used = {*plan.sources.values(), *plan.options}
+        for name, cell in cells.items():
+            if name in used:
+                continue
+            if fields["choices"] is None and self._kind in _MAY_BE_CHOICE:
+                _check_unread(name, cell, answer)
+            if name not in FIELDS:
+                fields[name] = cell
+            elif cell is not None:  # this field is taken from another column
+                left[name] = cell
+        if left:
+            fields["meta"] = left | (fields.get("meta") or {})
+        _check_images(fields, cells)
+        return fields
+
+    def _parse(
+        self, cells: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
+    ) -> dict[str, Any]:
+        """The fields as their columns have them, with lists, objects and options read."""
+        fields: dict[str, Any] = {field: cells[column] for field, column in plan.sources.items()}
         for field in ("choices", "context", "meta"):
             if field in fields and (self._cells or field == "choices"):
                 fields[field] = parsed_cell(fields[field], field) or None
@@ -325,6 +347,15 @@ class Columns:
                 raise UserError(
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"
                 )
+        return fields
+
+    def _read_answer(
+        self, fields: dict[str, Any], cells: Mapping[str, object], plan: _Plan
+    ) -> tuple[object, dict[str, object]]:
+        """Read the answer, and options that the question holds, into the fields. Returns what the
+        answer's column holds: the answer, and the rest. Raises UserError if another column seems to
+        hold the answer and differs.
+        """
         column = plan.sources.get("answer", "answer")
         answer, left, opened = answer_in(fields.get("answer"), column, padded=self._cells)
         if opened:
@@ -345,32 +376,24 @@ class Columns:
                 fields["answer"] = value  # as in MGSM, where only worked examples have both columns
                 self._opened[f"`{rival}` as answer where `{column}` is empty"] += 1
             _check_rival(rival, value, column, fields)
+        return answer, left
+
+    def _set_aside(self, fields: dict[str, Any], plan: _Plan) -> dict[str, object]:
+        """Take out what has the name of a field but is a column of the user's own; returns it."""
+        left: dict[str, object] = {}
         own_kind = fields.get("kind")
         if own_kind is not None and own_kind not in KINDS and not closest(str(own_kind), KINDS):
-            left[plan.sources["kind"]] = fields.pop("kind")  # a column of the user's own
+            left[plan.sources["kind"]] = fields.pop("kind")
         if isinstance(fields.get("id"), Mapping | list):  # as SuperGLUE numbers its passages
             left[plan.sources["id"]] = fields.pop("id")
             self._guesses.pop("id", None)
         own_meta = fields.get("meta")
         if own_meta is not None and not isinstance(own_meta, Mapping):
             left[plan.sources["meta"]] = fields.pop("meta")
-        used = {*plan.sources.values(), *plan.options}
-        for name, cell in cells.items():
-            if name in used:
-                continue
-            if fields["choices"] is None and self._kind in _MAY_BE_CHOICE:
-                _check_unread(name, cell, answer)
-            if name not in FIELDS:
-                fields[name] = cell
-            elif cell is not None:  # this field is taken from another column
-                left[name] = cell
-        if left:
-            fields["meta"] = left | (fields.get("meta") or {})
-        _check_images(fields, cells)
-        return fields
+        return left
 
 
-def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
+def _unused(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
     """Return the unused names, in order."""
     without = set(used)
     return [name for name in names if name not in without]

@@ -204,7 +204,7 @@ def understand(
         *_one_letter(reading.questions),
         *_long_golds(reading.questions, own_kind),
         *_odd_golds(reading.questions, own_kind),
-        *_left_out(reading.questions, names),
+        *_warn_of_context(reading.questions, names),
     ]
     if any(words):
         reading.guesses = f"read {', '.join(filter(None, words))}"
@@ -283,7 +283,7 @@ def _odd_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]
             yield f"answers with `{mark}` as one text each (where several are right, write a list)"
 
 
-def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterator[str]:
+def _warn_of_context(questions: Sequence[Question], names: Mapping[str, str]) -> Iterator[str]:
     """Return a warning if questions have no context, but a column may be the context."""
     if not questions or "context" in names or any(question.context for question in questions):
         return

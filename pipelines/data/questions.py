@@ -212,7 +212,7 @@ def apart(
     on what was left out (None if nothing was). Questions are equal if their texts, options and
     contexts are, whatever their ids.
     """
-    keys = _told_apart([*earlier, *questions])
+    keys = _keys_apart([*earlier, *questions])
     known = set(islice(keys, len(earlier)))
     kept, again, before = [], 0, 0
     seen: set[Hashable] = set()
@@ -238,7 +238,7 @@ def asked_again(questions: Sequence[Question]) -> tuple[int, int]:
     """Return how many questions repeat an earlier one, and how many of these differ in answer."""
     first: dict[Hashable, Question] = {}
     again = differ = 0
-    for question, key in zip(questions, _told_apart(questions), strict=True):
+    for question, key in zip(questions, _keys_apart(questions), strict=True):
         before = first.setdefault(key, question)
         again += before is not question
         differ += right_text(before) != right_text(question)
@@ -263,7 +263,7 @@ def held_apart(
     return train, others, list(filter(None, (asked_twice, known)))
 
 
-def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
+def _keys_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
     """Return a key for each question: its text, and if others have the same text, its options and
     context.
     """

@@ -58,13 +58,13 @@ class Shapes:
         """
         flat: dict[str, object] = {}
         for name, cell in cells.items():
-            flat |= self._flattened(name, cell)
+            flat |= self._flatten(name, cell)
         flat = _with_possible(self._with_asserted(flat))
         if self._named_answer is None:
             flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
         return self._with_apart(flat)
 
-    def _flattened(self, name: str, cell: object) -> dict[str, object]:
+    def _flatten(self, name: str, cell: object) -> dict[str, object]:
         holds_fields = name in self._opened or squeezed(name) in CONTAINERS
         if isinstance(cell, Mapping):
             stem = cell.get("stem")
@@ -80,17 +80,17 @@ class Shapes:
                     raise UserError("messages without a role and a content each; correct them")
                 if [who for who, _ in turns] == ["assistant"]:  # the reply that is wanted
                     return {f"{name}.answer": _plain_text(turns[0][1])}
-                return {f"{name}.question": _said_to(turns)}
+                return {f"{name}.question": _join_chat(turns)}
         asks = holds_fields or bool(columns_of("question", [name]))
         turns = _turns(cell) if asks else []
         if turns and squeezed(name) in ("messages", "conversations"):
             *earlier, (who, last) = turns
             if who != "assistant":
-                return {f"{name}.question": _said_to(turns)}
+                return {f"{name}.question": _join_chat(turns)}
             # An example to learn from: its end is the gold.
-            return {f"{name}.question": _said_to(earlier), f"{name}.answer": _plain_text(last)}
+            return {f"{name}.question": _join_chat(earlier), f"{name}.answer": _plain_text(last)}
         if turns:
-            return {name: _said_to(turns)}
+            return {name: _join_chat(turns)}
         if name in self._opened and isinstance(cell, list) and are_all(cell, Mapping):
             keys = dict.fromkeys(chain.from_iterable(cell))
             return {f"{name}.{key}": [member.get(key) for member in cell] for key in keys}
@@ -103,7 +103,7 @@ class Shapes:
         for number, check in enumerate(_checks(cells.get("assert"))):  # in promptfoo's JSON
             cells = {**cells, f"__expected{number}": f"{check['type']}: {check.get('value', '')}"}
         named = [name for name in cells if _ASSERTED.fullmatch(name)]
-        found = [self._asserted(cells[name]) for name in named if cells[name] is not None]
+        found = [self._read_assertion(cells[name]) for name in named if cells[name] is not None]
         if not found:
             return cells
         asked: dict[str, dict[object, None]] = {"equals": {}, "contains": {}}
@@ -122,7 +122,7 @@ class Shapes:
         called = self._named_answer if self._named_answer in named else "__expected"
         return without(cells, [*named, "assert"]) | {called: first}
 
-    def _asserted(self, cell: object) -> tuple[str, object]:
+    def _read_assertion(self, cell: object) -> tuple[str, object]:
         """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
         if not isinstance(cell, str):
             return "equals", cell
@@ -170,7 +170,7 @@ class Shapes:
         rest = without(cells, [*wrong, first, *lists])
         names = "`–`".join(dict.fromkeys([wrong[0], wrong[-1]]))
         self.notes[f"`{first}` and `{names}` as choices{how}"] += 1
-        drawn = _drawn([*gold, *texts], gold[0], rest)
+        drawn = _shuffle([*gold, *texts], gold[0], rest)
         return rest | {"choices": drawn["choices"], self._named_answer or "answer": drawn["answer"]}
 
     def _with_marked(self, cells: dict[str, object]) -> dict[str, object]:
@@ -194,7 +194,7 @@ class Shapes:
             self.notes[f"`{name}` as choices{_DRAWN}"] += 1
             targets = [key for key in cells if key.endswith("_targets")]
             rest = without(cells, [name, *targets])
-            return rest | _drawn([text for text, _ in marked], right[0], rest)
+            return rest | _shuffle([text for text, _ in marked], right[0], rest)
         return cells
 
 
@@ -288,7 +288,7 @@ def _texts(cell: object) -> list[str]:
     return list(filter(None, (str(member).strip() for member in members)))
 
 
-def _drawn(options: list[str], gold: str, rest: Mapping[str, object]) -> dict[str, object]:
+def _shuffle(options: list[str], gold: str, rest: Mapping[str, object]) -> dict[str, object]:
     """Choices and answer, with the options in an order that depends on all texts of the question,
     since many questions may have the same options. Numbers are texts in some files and not in
     others, so they have no part in it.
@@ -325,7 +325,7 @@ def _turns(cell: object) -> list[tuple[str, object]]:
     return turns
 
 
-def _said_to(turns: Sequence[tuple[str, object]]) -> str:
+def _join_chat(turns: Sequence[tuple[str, object]]) -> str:
     """Return the messages of a chat to the LM as one text. Raises UserError for a chat that holds a
     reply.
     """

@@ -138,7 +138,7 @@ def read_stream(stream: IO[Any]) -> TableSource:
     raw = Unpacked(name).read(stream)
     if raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return TableSource(name, _json(io.BytesIO(raw), name))
-    return TableSource(name, _delimited(io.BytesIO(raw)), cells=True)
+    return TableSource(name, _read_delimited(io.BytesIO(raw)), cells=True)
 
 
 def read_held(
@@ -414,12 +414,12 @@ def _text(path: Path, suffix: str, packing: str | None) -> Iterator[TableRow]:
             if suffix in _JSON:
                 yield from _json(content, str(path))
             else:
-                yield from _delimited(content, _USUAL.get(suffix, ","))
+                yield from _read_delimited(content, _USUAL.get(suffix, ","))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _decoded(line: bytes, where: str) -> str:
+def _decode(line: bytes, where: str) -> str:
     # Excel begins a file with a byte order mark, which would become part of the first column's
     # name.
     encoding = "utf-8-sig" if where == "line 1" else "utf-8"
@@ -431,7 +431,7 @@ def _decoded(line: bytes, where: str) -> str:
         ) from None
 
 
-def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
+def _read_delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     row_size = 0  # several lines make one row where a quote stays open
 
     def lines() -> Iterator[str]:
@@ -441,7 +441,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
             if row_size > MOST_ROW:
                 raise UserError(f"{where}: the row is {TOO_LONG}")
             # Excel for Macs may end lines with a carriage return alone.
-            yield from filter(None, _AFTER_RETURN.split(_decoded(line, where)))
+            yield from filter(None, _AFTER_RETURN.split(_decode(line, where)))
 
     text = lines()
     first, number = next(text, ""), 1
@@ -538,7 +538,7 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
     if not re.fullmatch(rb"(\xef\xbb\xbf)?\s*\{.*\}\s*", first, re.S):
         file.seek(0)
         # No object on the first line: then all of the file is one document.
-        text = _decoded(Unpacked(name).read_json(file), "line 1")
+        text = _decode(Unpacked(name).read_json(file), "line 1")
         if first:
             yield from _json_rows(text, "line 1")
         return
@@ -546,7 +546,7 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
     file.seek(0)
     for where, line in lines_of(file):
         if line.strip():
-            yield from _json_rows(_decoded(line, where), where, alone)
+            yield from _json_rows(_decode(line, where), where, alone)
 
 
 def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
@@ -564,7 +564,7 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
         yield TableRow(place, {}, f"not readable as JSON ({why}); {how}")
         return
     if alone and isinstance(whole, dict):
-        whole = _turned(whole)
+        whole = _rows_of_columns(whole)
     inside = _table_inside(whole, alone)
     if alone and inside:
         whole = _rows_of(whole, inside)
@@ -575,7 +575,7 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
         yield _json_row(f"row {number}", value)
 
 
-def _turned(whole: dict[str, Any]) -> Any:
+def _rows_of_columns(whole: dict[str, Any]) -> Any:
     """The rows of a document that holds a list or an object for each column, as pandas writes
     them, or an object for each id; any other document as it is.
     """

@@ -150,7 +150,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             row["transcript"] = said_in(counted)
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
-            graded, judging = await _graded(metric, question, prediction)
+            graded, judging = await _grade(metric, question, prediction)
             row = row_of(question, prediction, graded, seconds)
             if judging.calls:
                 row["metric_usage"] = judging.to_dict()
@@ -222,7 +222,7 @@ class Doubts(Generic[T]):
             self.keep(self.held.pop(0))
 
 
-async def _graded(
+async def _grade(
     metric: Metric, question: Question, prediction: dspy.Prediction
 ) -> tuple[Graded | str, Usage]:
     """The metric's score, or its error as text, and the usage of the metric's own LM calls."""

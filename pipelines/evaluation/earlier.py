@@ -217,9 +217,9 @@ class Evaluation:
         )
 
 
-def earlier(run: Evaluation | str | Path) -> Evaluation:
+def earlier(run: Evaluation | str | Path, keep: object = None) -> Evaluation:
     """The evaluation in a folder that `evaluate` wrote, finished or not; an `Evaluation` is
-    returned as it is.
+    returned as it is. `keep` keeps a temporary folder alive.
 
     Raises UserError for anything else, and for a folder that is missing, damaged, without a run, or
     without a finished row.
@@ -256,7 +256,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     summary.stopped, summary.spent = written.get("stopped"), written.get("spent")
     if not summary.counts.rows:
         raise UserError(f"{folder} has no finished row yet: give its command again")
-    return Evaluation(folder, summary)
+    return Evaluation(folder, summary, keep)
 
 
 @cache

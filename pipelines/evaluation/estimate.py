@@ -210,7 +210,7 @@ def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
     for folder, run in former_runs(out):
         if any(run.get(name) != wanted[name] for name in ("program_hash", "lms")):
             continue
-        paid = [usage for usage in _paid_in(folder) if usage.tokens]
+        paid = [usage for usage in _read_usage(folder) if usage.tokens]
         if not paid:
             continue
         n, sums = len(paid), [usage.tokens or 0 for usage in paid]
@@ -237,7 +237,7 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
         if run.get("lms") != wanted:
             continue
         tokens = calls = 0
-        for usage in _paid_in(folder):
+        for usage in _read_usage(folder):
             if usage.completion_tokens:
                 tokens += usage.completion_tokens
                 calls += usage.calls
@@ -246,7 +246,7 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
     return None
 
 
-def _paid_in(folder: Path) -> list[Usage]:
+def _read_usage(folder: Path) -> list[Usage]:
     """The usage of each question that no cache answered, among the first rows of a run."""
     paid = []
     # A run that has only begun may have no rows yet.

@@ -75,12 +75,12 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
     it is sent to the tracking store.
     """
     if not plan.program.lacks_weights:
-        return _evaluated(plan, show)
+        return _carry_out(plan, show)
     with open_books(account=plan.account()):
         training = _fit_weights(plan)
         # The account around both has the budget, from which the weights are paid, too.
         within = replace(plan, request=replace(plan.request, budget=None))
-        return _evaluated(within, show, training)
+        return _carry_out(within, show, training)
 
 
 def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
@@ -89,7 +89,7 @@ def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
     """
     program = plan.program
     with program.unweighed():
-        training = _evaluated(plan.on_training(WEIGHTS))
+        training = _carry_out(plan.on_training(WEIGHTS))
         if training.summary.stopped:
             raise BudgetSpent(training.summary.stopped)
         weights = dict(zip(program.names, program.fit_weights(training.rows), strict=True))
@@ -97,14 +97,14 @@ def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
         return FittedWeights(weights=weights, questions=len(plan.train), usage=usage)
 
 
-def _evaluated(
+def _carry_out(
     plan: EvaluationPlan,
     show: Callable[[Evaluation], None] | None = None,
     training: FittedWeights | None = None,
 ) -> Evaluation:
     """Answer the questions of a plan whose program needs no fitting (any more)."""
     request, began = plan.request, time.monotonic()
-    if (stored := _finished(plan)) is not None:
+    if (stored := _load_finished(plan)) is not None:
         return stored
     manifest = plan.manifest.but(**caller_place(request.parent))
     with running(
@@ -127,7 +127,7 @@ def _evaluated(
                     lm=plan.lm,
                     registered=request.register,
                 )
-            stopped = _asked(plan, sheet)
+            stopped = _answer_rest(plan, sheet)
             summary = sheet.summed_up(stopped)
         result = Evaluation(
             run.folder,
@@ -144,7 +144,7 @@ def _evaluated(
     return result
 
 
-def _finished(plan: EvaluationPlan) -> Evaluation | None:
+def _load_finished(plan: EvaluationPlan) -> Evaluation | None:
     """The evaluation that is stored in the plan's folder, if nothing is left to do; else None."""
     request, folder = plan.request, plan.out
     if folder is None:
@@ -169,7 +169,7 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     return Evaluation(folder, stored.summary, program=plan.program.as_given)
 
 
-def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
+def _answer_rest(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
     """Answer the questions without a row; returns the exception that ended it early, if any."""
     noted = {"command": "evaluate", **(plan.request.settings or {})}
     # One of several evaluations of a command says which it is.

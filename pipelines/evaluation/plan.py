@@ -262,21 +262,7 @@ def plan_evaluation(
         raise UserError("--register needs a program that can be saved: this one is your own code")
     questions = _questions(program, request)
     train = _train(request, program)
-    warnings = check_train(train, questions)
-    if find_spec("math_verify") is None and any(
-        question.kind == "span" and "\\" in gold_text(question.gold) for question in questions
-    ):
-        warnings.append(
-            "some answers are LaTeX: pip install 'folkmoot[math]' lets equal expressions be right"
-        )
-    if questions[0].kind == "task" and not any(task.tests for task in questions):
-        warnings.append("no task has tests: the check finds a task's files and the answer alone")
-    different = len(data.apart(questions)[0])
-    if different < len(questions):
-        warnings.append(
-            f"only {different:,} of the {len(questions):,} questions are different ones: this "
-            "interval counts all as independent; comparisons count equal ones as one"
-        )
+    warnings = [*check_train(train, questions), *_doubts(questions)]
     program, train = _with_demos(request, program, train, questions)
     metric = metric_given(request, seating, request.judge_sample)
     check_metric(metric, questions)
@@ -314,6 +300,26 @@ def plan_evaluation(
     if stored and out is None:
         out = plan.default_out()
     return plan.kept_in(out)
+
+
+def _doubts(questions: Sequence[Question]) -> list[str]:
+    """What a user has to know of the questions to understand their scores, in sentences."""
+    warnings = []
+    if find_spec("math_verify") is None and any(
+        question.kind == "span" and "\\" in gold_text(question.gold) for question in questions
+    ):
+        warnings.append(
+            "some answers are LaTeX: pip install 'folkmoot[math]' lets equal expressions be right"
+        )
+    if questions[0].kind == "task" and not any(task.tests for task in questions):
+        warnings.append("no task has tests: the check finds a task's files and the answer alone")
+    different = len(data.apart(questions)[0])
+    if different < len(questions):
+        warnings.append(
+            f"only {different:,} of the {len(questions):,} questions are different ones: this "
+            "interval counts all as independent; comparisons count equal ones as one"
+        )
+    return warnings
 
 
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:

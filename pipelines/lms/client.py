@@ -263,31 +263,39 @@ class HttpEndpoint:
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except aiohttp.ClientHttpProxyError as problem:
-            from .refusals import proxy_refuses
-
-            said = f"{problem.status}: {one_line(problem.message)[:100]}"
-            if problem.status >= 500:  # it does not reach the host behind it
-                raise not_connected(self.name, f"its proxy says {said}", "unreachable") from None
-
-            raise FatalCallError(proxy_refuses(f"the proxy before {self.name}", said)) from None
+            raise self._refused_by_proxy(problem.status, problem.message) from None
         except (aiohttp.ClientError, OSError) as problem:
-            if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
-                from .refusals import speaks_tls
-
-                raise speaks_tls(self.name) from None
             # If the body of a refusal cannot be read, its status still says enough.
             if answer is not None and answer.status >= 300:
                 return answer.status, answer.headers, ""
-            # aiohttp names the encoding only in its message.
-            if packed := re.search(r"content-encoding: (\w+)", str(problem)):
-                raise packed_otherwise(self.name, packed[1]) from None
-            if isinstance(problem, aiohttp.ClientResponseError):
-                reason = one_line(problem.message)[:200]
-                raise TransientError(
-                    f"{self.name} answered with something that is not HTTP ({reason})", "unreadable"
-                ) from None
-            began = answer is not None or _began(problem)
-            raise self._broken(problem, "cut off" if began else "reset") from None
+            raise self._unreadable(problem, answer is not None) from None
+
+    def _refused_by_proxy(self, status: int, message: str) -> FatalCallError | TransientError:
+        from .refusals import proxy_refuses
+
+        said = f"{status}: {one_line(message)[:100]}"
+        if status >= 500:  # it does not reach the host behind it
+            return not_connected(self.name, f"its proxy says {said}", "unreachable")
+        return FatalCallError(proxy_refuses(f"the proxy before {self.name}", said))
+
+    def _unreadable(self, problem: Exception, began: bool) -> FatalCallError | TransientError:
+        """The failure of a connection whose response is no HTTP, or ended early."""
+        from aiohttp import ClientResponseError
+
+        # aiohttp names the encoding only in its message.
+        if packed := re.search(r"content-encoding: (\w+)", str(problem)):
+            return packed_otherwise(self.name, packed[1])
+        if isinstance(problem, ClientResponseError):
+            if _is_tls(problem):
+                from .refusals import speaks_tls
+
+                return speaks_tls(self.name)
+            reason = one_line(problem.message)[:200]
+            return TransientError(
+                f"{self.name} answered with something that is not HTTP ({reason})", "unreadable"
+            )
+        cut_off = began or _began(problem)
+        return self._broken(problem, "cut off" if cut_off else "reset")
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         """The failure of a connection, with the operating system's reason if there is one."""

@@ -276,7 +276,7 @@ class LocalEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError or CallError."""
-        http = await self._started()
+        http = await self._ensure_started()
         body = dict(payload)
         fields = body.pop("fields", None)
         if fields:
@@ -301,7 +301,7 @@ class LocalEndpoint:
     def _server(self) -> EmbeddedServer:
         return _server_of(self._weights, self.plain, **self.settings)
 
-    async def _started(self) -> HttpEndpoint:
+    async def _ensure_started(self) -> HttpEndpoint:
         """The client of the server, which is started if need be."""
         server = self._server
         if server.running is None:

@@ -390,18 +390,7 @@ class Engine:
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model or not name.isprintable():
-            from .hosted import full_names
-            from .weights import KNOWN
-
-            names = full_names() | {local: f"local/{local}" for local in KNOWN}
-            close = closest(name, names)
-            meant = ""
-            if close is not None:
-                meant = f" (did you mean {names[close]!r}?)"
-            raise UserError(
-                f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
-                f"openai/gpt-4o-mini or {DEFAULT_LM}"
-            )
+            raise _no_name(name)
         if at_meter(api_base):
             raise UserError(
                 f"{name} books its calls itself, and this run's meter would book them again: make "
@@ -790,7 +779,7 @@ class Engine:
                 reply.body = None
             return reply
         except (TransientError, CallError) as problem:
-            raise await self._settled(problem, endpoint) from None
+            raise await self._settle(problem, endpoint) from None
         except _OverdueError:
             for account in booking.admitted:
                 account.check()
@@ -820,7 +809,7 @@ class Engine:
             return None
         return lost
 
-    async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
+    async def _settle(self, problem: Exception, endpoint: Transport) -> Exception:
         """The failure of a call. If either the account or this request may be its cause, this waits
         for other calls in flight: if one is answered, the account is in order.
         """
@@ -990,6 +979,22 @@ class SyncEngine:
     @classmethod
     def load_state(cls, state: Mapping[str, object]) -> SyncEngine:
         return cls(Engine.load_state(state))
+
+
+def _no_name(name: str) -> UserError:
+    """The fault of a text that names no LM, with the name that may be meant."""
+    from .hosted import full_names
+    from .weights import KNOWN
+
+    names = full_names() | {local: f"local/{local}" for local in KNOWN}
+    close = closest(name, names)
+    meant = ""
+    if close is not None:
+        meant = f" (did you mean {names[close]!r}?)"
+    return UserError(
+        f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as openai/gpt-4o-mini or "
+        f"{DEFAULT_LM}"
+    )
 
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:

@@ -142,7 +142,7 @@ class Ledger:
 
     def adopt(self) -> None:
         """Book the calls that dead processes left in flight."""
-        for entry in _abandoned(self._journal.path.parent, take=True):
+        for entry in _find_abandoned(self._journal.path.parent, take=True):
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
@@ -283,7 +283,7 @@ def _lines(folder: Path) -> Iterator[Entry]:
     return cast(Iterator[Entry], records(folder / LEDGER, Entry.__required_keys__))
 
 
-def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
+def _find_abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
     """The calls that dead processes left in flight and that are not yet on the ledger; with `take`,
     the files of those processes are deleted.
     """
@@ -311,7 +311,7 @@ def read_ledger(folder: Path) -> Iterator[Entry]:
     """The ledger's lines in order, without torn ones, then the calls that a killed run lost."""
     home = books_of(folder)
     yield from _lines(home)
-    yield from _abandoned(home)
+    yield from _find_abandoned(home)
 
 
 def totals(*folders: Path) -> Usage:

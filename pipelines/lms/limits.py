@@ -167,16 +167,16 @@ class Gate:
                 made = await make()
             except TransientError as problem:
                 if problem.kind not in SILENT:
-                    self._answered()
+                    self._note_answer()
                 # An attempt that began before the last round ended belongs to that round, which is
                 # counted already.
                 elif began >= self._round_ended:
-                    self._failed(problem)
+                    self._note_failure(problem)
                 raise
             except CallError:
-                self._answered()
+                self._note_answer()
                 raise
-            self._answered()
+            self._note_answer()
             return made
         finally:
             if word is not None:
@@ -210,10 +210,10 @@ class Gate:
         """Delay the next round by at least this many seconds."""
         self.next_try = max(self.next_try, asyncio.get_running_loop().time() + seconds)
 
-    def _answered(self) -> None:
+    def _note_answer(self) -> None:
         self.answered_at, self.rounds, self._spoken = asyncio.get_running_loop().time(), 0, True
 
-    def _failed(self, problem: TransientError) -> None:
+    def _note_failure(self, problem: TransientError) -> None:
         """Count a round that failed, and say so when the address becomes suspect."""
         # Whether enough time has passed already: asked before this failure is counted.
         late = self.given_up or problem.kind == "timed out"

@@ -258,7 +258,7 @@ def _account_at_fault(
         unknown = True
     meant = None
     if page or (lacks_path(status, text) and not no_model):
-        meant = _meant(name)
+        meant = _correct_address(name)
     if unknown and (page or meant):
         advice = "check --api-base"
         if meant:
@@ -311,7 +311,7 @@ def lacks_path(status: int, text: str) -> bool:
     return (status in _NO_PATH and "model" not in words) or bool(_NO_ENDPOINT.search(words))
 
 
-def _meant(name: str) -> str | None:
+def _correct_address(name: str) -> str | None:
     """A likely correction of an endpoint's address; None if it looks right, or is only a name."""
     meant = _OF_PATH.sub("", name)
     if not re.search(r"/v\d", meant):

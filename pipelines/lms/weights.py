@@ -108,7 +108,7 @@ class Weights:
         """The path of the file, which known weights are joined into now. Raises UserError if that
         fails.
         """
-        return self.file or _placed(self.model, cache_dir.expanduser() / "weights")
+        return self.file or _place(self.model, cache_dir.expanduser() / "weights")
 
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
@@ -120,7 +120,7 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
     if packed := KNOWN.get(model):
         return Weights(model, f"q4_k_m {packed.sha256[:12]}", tuned=packed.tuned)
     if place := _HUB.fullmatch(model):
-        file = _fetched(place)
+        file = _fetch(place)
     elif model.endswith(".gguf") and not model.startswith("hf:"):
         file = Path(model).expanduser().absolute()
     else:
@@ -164,7 +164,7 @@ def get_weights(name: str, cache_dir: Path) -> Path:
     Raises UserError for an unknown name, if no source has the weights, and if the folder cannot be
     written.
     """
-    return _placed(known_name(name), cache_dir.expanduser() / "weights", fetch=True)
+    return _place(known_name(name), cache_dir.expanduser() / "weights", fetch=True)
 
 
 def known_name(name: str) -> str:
@@ -178,7 +178,7 @@ def known_name(name: str) -> str:
     return name
 
 
-def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
+def _place(model: str, folder: Path, fetch: bool = False) -> Path:
     """The path of known weights as one file in the folder. If it is missing or incomplete, one of
     the processes that want it makes it, atomically; `fetch` allows downloads. Raises UserError.
     """
@@ -221,7 +221,7 @@ def _make(model: str, target: Path, fetch: bool) -> None:
                 for part in packed.parts:
                     whole.write(part.read_bytes())
         elif place is not None and fetch:
-            made = _fetched(place, scratch)
+            made = _fetch(place, scratch)
         else:
             made = target  # incomplete, with nothing to replace it: the check below says so
         if _sha256(made) != packed.sha256:
@@ -252,7 +252,7 @@ def _part_of(package: str) -> Path:
     return part
 
 
-def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
+def _fetch(place: re.Match[str], folder: Path | None = None) -> Path:
     """The path of a file on the hub, fetched into the folder (None: the hub's own cache) unless it
     is on this machine. Raises UserError if the hub does not give it.
     """

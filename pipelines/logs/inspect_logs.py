@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -163,16 +164,7 @@ def _sample(
 ) -> LogAnswer:
     about = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)
-
-    def text_of(value: object) -> str | None:
-        text = log_text(value)
-        if text:
-            text = log_text(attached.get(text.removeprefix(REFERS), text))
-        unpacked.hold(4 * len(text or ""))  # many parts may refer to one long text
-        return text
-
-    named = log_list(about.get("scorers"), "scorers", where)
-    scorers = [scorer.get("name") for scorer in named if isinstance(scorer, Mapping)]
+    text_of = partial(_text_of, attached, unpacked)
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
     if isinstance(problem, Mapping):
@@ -181,12 +173,7 @@ def _sample(
     # Somebody stopped the run: the model has neither answered nor failed.
     if error is not None and "CancelledError" in error:
         return log_left_out(where, "cancelled")
-    scorer = next((name for name in scorers if name in scores), next(iter(scores), None))
-    if wanted is not None and scores:
-        if wanted not in scores:
-            names = ", ".join(scores)
-            raise log_fault(where, f"there is no score {wanted!r}; its scores are {names}")
-        scorer = wanted
+    scorer = _scorer_in(scores, about, where, wanted)
     if scorer is None and error is None:
         return log_left_out(where, "without a score")
     # Of a sample that failed there may be no score at all: then this is empty.
@@ -241,6 +228,29 @@ def _sample(
         metric={"name": str(scorer), "rate": False} if between else None,
         repeat=epoch - 1,
     )
+
+
+def _text_of(attached: Mapping[str, object], unpacked: Unpacked, value: object) -> str | None:
+    """A text of a sample, or the attachment that it refers to."""
+    text = log_text(value)
+    if text:
+        text = log_text(attached.get(text.removeprefix(REFERS), text))
+    unpacked.hold(4 * len(text or ""))  # many parts may refer to one long text
+    return text
+
+
+def _scorer_in(
+    scores: Mapping[str, object], about: Mapping[str, object], where: str, wanted: str | None
+) -> object:
+    """The name of the score that counts: the one wanted, or the first; None if there is none."""
+    if wanted is not None and scores:
+        if wanted not in scores:
+            names = ", ".join(scores)
+            raise log_fault(where, f"there is no score {wanted!r}; its scores are {names}")
+        return wanted
+    named = log_list(about.get("scorers"), "scorers", where)
+    scorers = [scorer.get("name") for scorer in named if isinstance(scorer, Mapping)]
+    return next((name for name in scorers if name in scores), next(iter(scores), None))
 
 
 def _own_usage(

@@ -151,7 +151,7 @@ class Metered(Foreign):
         async with metered_endpoint(lms, dspy.settings.lm, host) as (endpoint, session):
             call = self._call(*arguments, **fields, **{ENDPOINT: endpoint})
             try:
-                answer = await _ended_with(session, call)
+                answer = await _await_program(session, call)
             finally:
                 for turn in session.turns:
                     record_turn(turn)
@@ -187,7 +187,7 @@ async def acted(
     return {"answer": kept, "kept": kept, "whole": whole}
 
 
-async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
+async def _await_program(session: MeteredQuestion, call: Awaitable[T]) -> T:
     """Await a program, and return its answer. Once its calls are refused or the time of the budget
     is over, it gets only a few seconds more. Raises BudgetSpent, or the error that stopped its
     calls.
@@ -334,7 +334,7 @@ class Start:
         FatalCallError if it cannot be started.
         """
         place = place_around()
-        variables = self._passed_on()
+        variables = self._read_passed_env()
         try:
             return place.sandbox.started(
                 self.words,
@@ -348,7 +348,7 @@ class Start:
         except UserError as problem:  # the same for every task: it ends the run
             raise FatalCallError(str(problem)) from None
 
-    def _passed_on(self) -> dict[str, str]:
+    def _read_passed_env(self) -> dict[str, str]:
         """Return the values of `pass_env`. Raises FatalCallError for one that is not set."""
         variables = settings().environment_of(self.pass_env, ())
         for name in self.pass_env:
@@ -367,7 +367,7 @@ class Start:
 
     def _environment(self, endpoint: Endpoint, cache: str) -> dict[str, str]:
         """Return the variables of a command, with the meter in place of keys and addresses."""
-        environment = settings().environment_of(PASSED, ("LC_",)) | self._passed_on()
+        environment = settings().environment_of(PASSED, ("LC_",)) | self._read_passed_env()
         # A proxy could not reach the meter on this machine.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
         no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])

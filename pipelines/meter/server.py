@@ -314,12 +314,12 @@ class MeteredQuestion:
             with asking(seat=name or None):
                 if passes(engine, path):
                     try:
-                        return await self._passed(engine, path, body, client)
+                        return await self._pass_on(engine, path, body, client)
                     except NoSuchPathError:
                         no_such_path(engine, path)
                     except NotRecordedError:
                         pass  # it may have been translated when it was recorded
-                return await self._translated(engine, path, body)
+                return await self._translate(engine, path, body)
         except FatalCallError as problem:
             # The first one is the cause; later calls fail because of it.
             self.ended = self.ended or problem
@@ -335,7 +335,7 @@ class MeteredQuestion:
         self._equal[same] += 1
         return self._equal[same]
 
-    async def _passed(self, engine: Engine, path: str, body: Json, client: Client) -> MeterReply:
+    async def _pass_on(self, engine: Engine, path: str, body: Json, client: Client) -> MeterReply:
         """Return the reply of an endpoint that serves the path itself, as the provider wrote it."""
         native = PATHS[path]
         sent, hides = body, False
@@ -379,7 +379,7 @@ class MeteredQuestion:
             return MeterReply(whole, stream_of(path, whole))
         return MeterReply(whole, [])
 
-    async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
+    async def _translate(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """Return the reply of an endpoint that serves only chat completions, in the form of the
         path. Raises BadRequest for a request that cannot be translated, and CallError for a reply.
         """
@@ -571,16 +571,7 @@ class _Server:
         except Exception as problem:
             if request.method == "POST":
                 session.refused(path, body, problem)
-            status, sentence = _status_of(problem)
-            if client.response is not None:
-                # A stream has begun: its status has been sent, and clients know an event for this.
-                error = {"type": "error", "error": {"message": sentence, "code": status}}
-                if not client.told:
-                    await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
-                return client.response
-            if isinstance(problem, RefusedRequest):
-                return _as_written(problem)
-            return _problem(status, sentence)
+            return await _tell(client, problem)
         if not (client.response or answered.events):
             response: web.StreamResponse = web.json_response(answered.body)
         else:
@@ -595,6 +586,20 @@ class _Server:
         if not client.gone:
             session.received(answered)
         return response
+
+
+async def _tell(client: Client, problem: Exception) -> web.StreamResponse:
+    """Tell a client why its request failed; returns the response."""
+    status, sentence = _status_of(problem)
+    if client.response is not None:
+        # A stream has begun: its status has been sent, and clients know an event for this.
+        error = {"type": "error", "error": {"message": sentence, "code": status}}
+        if not client.told:
+            await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
+        return client.response
+    if isinstance(problem, RefusedRequest):
+        return _as_written(problem)
+    return _problem(status, sentence)
 
 
 def path_in(path: str) -> str:

@@ -64,9 +64,9 @@ class Conversation:
             if earlier not in self.responses:
                 raise BadRequest(f"there is no response {earlier!r} of this question")
             before = self.responses[earlier]
-        return [*before, *map(self._referred, given)]
+        return [*before, *map(self._find_referred, given)]
 
-    def _referred(self, item: Json) -> Json:
+    def _find_referred(self, item: Json) -> Json:
         if item.get("type") != "item_reference":
             return item
         if item.get("id") not in self.items:

@@ -232,7 +232,7 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         if step.key == CONTEST and len(named) > 1:
             given = {each: _untrained(each, place) for each, place in programs.items()}
         try:
-            step, plans[step.title], without = _planned(step, given, share)
+            step, plans[step.title], without = _plan_step(step, given, share)
             if step.key == TUNE:
                 _check_compiled(step, plans.get(f"{COMPILE} {step.program}"), share)
         except NoParameter as misfit:
@@ -266,7 +266,7 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
     return PipelinePlan(request, programs, steps, plans, register, about, folder_at(out), notes)
 
 
-def _planned(
+def _plan_step(
     step: PipelineStep, programs: Mapping[Any, object], share: Budget | None
 ) -> tuple[PipelineStep, Plan, dict[str, Unused]]:
     """(the step without options for agents and LMs that only other programs have, its plan, what
@@ -292,7 +292,7 @@ def _check_compiled(step: PipelineStep, compiled: Any, share: Budget | None) -> 
     with TemporaryDirectory() as folder:
         compiled.program.save(folder)
         try:
-            _planned(step, {step.program: folder}, share)
+            _plan_step(step, {step.program: folder}, share)
         except UserError as problem:
             raise UserError(str(problem).replace(folder, str(step.program))) from None
 

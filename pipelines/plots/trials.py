@@ -76,13 +76,13 @@ def draw_trials(report: StudyReport, name: str, path: Path) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna's plots are experimental
         try:
-            return _drawn(study, name, path)
+            return _draw(study, name, path)
         except (ImportError, RuntimeError, ValueError):
             # No plotly, or nothing that varied apart.
             return False
 
 
-def _drawn(study: optuna.Study, name: str, path: Path) -> bool:
+def _draw(study: optuna.Study, name: str, path: Path) -> bool:
     from optuna import visualization
     from optuna.importance import PedAnovaImportanceEvaluator
 

@@ -38,7 +38,9 @@ def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     try:
         with names_from(file, INSTEAD):
             if isinstance(document, Mapping):
-                document = {name: _made(name, said, make_lm) for name, said in document.items()}
+                document = {
+                    name: _resolve_names(name, said, make_lm) for name, said in document.items()
+                }
             return roles_given(document)
     except UserError as problem:
         if file is None or file in str(problem):
@@ -56,7 +58,7 @@ def role_document(given: object) -> object:
     return document
 
 
-def _made(name: object, thing: object, make_lm: MakeLM) -> Any:
+def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> Any:
     """What is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)

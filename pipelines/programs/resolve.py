@@ -137,8 +137,8 @@ def _build(
             inner["own_roles"] = sets.pop("own_roles")
         check_names(protocol, {**fields, **sets})
         fields = without(fields, sets)
-        fields = _made(fields, protocol, make_lm, inner)
-    parameters = fields | _made(sets, protocol, make_lm, inner)
+        fields = _make_parts(fields, protocol, make_lm, inner)
+    parameters = fields | _make_parts(sets, protocol, make_lm, inner)
     seated = _seat_lms(where, lms, make_lm)
     if "folder" in protocol.fixed:  # a saved program, written as PROTOCOL:FOLDER
         prompts = parameters.pop("prompts", None)
@@ -152,7 +152,7 @@ def _build(
     return program
 
 
-def _made(
+def _make_parts(
     parameters: Mapping[str, object],
     protocol: Protocol,
     make_lm: MakeLM,

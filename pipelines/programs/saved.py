@@ -87,25 +87,12 @@ def saved_program(
     the agents' LMs, and always as a `Program`. Raises UserError for a parameter that would change
     which agents there are.
     """
-    if not isinstance(folder, str | Path):
-        raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
+    place = _find_folder(folder)
     _check_lms(lms)
     given = dict(lms or {})
     for name, own in given.items():
         if isinstance(own, str):
             given[name] = make_lm(own)
-    place = program_folder(Path(folder).expanduser())
-    if place.suffix in (".pkl", ".pickle"):
-        raise UserError(
-            f"{place} is a pickle, which could run anything: save with program.save('folder/')"
-        )
-    if place.is_file():
-        raise UserError(
-            f"{folder} is a file: name a folder that program.save wrote, or load the file into a "
-            f"DSPy program of yours with program.load({str(folder)!r}), and give that"
-        )
-    if not place.is_dir():
-        raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
     if changed.get("own_roles") is not None:
         raise UserError(f"the saved program {folder} has its own roles: leave roles out")
@@ -200,6 +187,25 @@ def program_folder(folder: Path) -> Path:
             or f"{folder} has no program yet: run its folkmoot {kind.command} to the end"
         )
     return folder / kind.program
+
+
+def _find_folder(folder: str | Path) -> Path:
+    """The folder of a saved program, which may be that of a result. Raises UserError for others."""
+    if not isinstance(folder, str | Path):
+        raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
+    place = program_folder(Path(folder).expanduser())
+    if place.suffix in (".pkl", ".pickle"):
+        raise UserError(
+            f"{place} is a pickle, which could run anything: save with program.save('folder/')"
+        )
+    if place.is_file():
+        raise UserError(
+            f"{folder} is a file: name a folder that program.save wrote, or load the file into a "
+            f"DSPy program of yours with program.load({str(folder)!r}), and give that"
+        )
+    if not place.is_dir():
+        raise UserError(f"there is no folder {folder}: name one that program.save wrote")
+    return place
 
 
 def named_again(folder: Path) -> str:
@@ -326,12 +332,12 @@ class _Builder:
             self.embeds = True
             if isinstance(fields.get("strategies"), dict):
                 stands_for = fields["strategies"].items()
-                fields["strategies"] = {name: self._made(what) for name, what in stands_for}
+                fields["strategies"] = {name: self._make(what) for name, what in stands_for}
         for key, value in fields.items():
             if isinstance(value, list):
-                fields[key] = list(map(self._made, value))
+                fields[key] = list(map(self._make, value))
             else:
-                fields[key] = self._made(value)
+                fields[key] = self._make(value)
         own = fields.get("own_roles")
         if isinstance(own, dict):
             fields["own_roles"] = {name: self._role(role) for name, role in own.items()}
@@ -353,7 +359,7 @@ class _Builder:
                 f"{self.where}: {name} cannot be built ({problem}): save it again"
             ) from None
 
-    def _made(self, described: Any) -> Any:
+    def _make(self, described: Any) -> Any:
         """The program that a value describes; any other value as it is."""
         if not _is_program(described):
             return described

@@ -131,7 +131,7 @@ class Seating:
         """The --lm-set settings of an agent, which override those of all agents."""
         settings: dict[str, object] = {}
         # From the most general name to the agent's own, since later settings override.
-        for name in (EVERY, *reversed(_called(seat))):
+        for name in (EVERY, *reversed(_names_of(seat))):
             settings |= self.chosen.get(name, {})
         return settings
 
@@ -237,7 +237,7 @@ class Seating:
         program = program.with_seats([*names, *bases, *self.chosen])
         seats = program.seats()
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
-            if name != EVERY and not any(name in _called(seat) for seat in seats):
+            if name != EVERY and not any(name in _names_of(seat) for seat in seats):
                 raise Unused(
                     f"there is no agent {name!r} in this program: the agents are "
                     f"{', '.join(seats)}",
@@ -257,19 +257,7 @@ class Seating:
             raise UserError(
                 "--api-base is for an LM behind an address: name it, such as --lm openai/MODEL"
             )
-        changed: list[str] = []
-        for name in seats:
-            given = (_find(names, name), _find(bases, name), _find(self.chosen, name))
-            if given != (None, None, None):
-                changed.append(name)
-        if changed:
-            program = program.deepcopy()
-        for name in changed:
-            predict, wanted = program.seats()[name].predict, _find(names, name)
-            model, kept = wanted or fallback, dict[str, object]()
-            if wanted is None and predict.lm is not None:
-                model, kept = predict.lm.model, _kept(predict.lm)
-            predict.lm = self._made_for(name, model, _find(bases, name), kept)
+        program = self._with_own_lms(program, fallback)
         rest = None
         own_module = program.foreign and EVERY not in (*lms, *bases)
         if own_module and dspy.settings.lm:
@@ -292,7 +280,26 @@ class Seating:
                 )
         return as_recorded(program, rest), rest
 
-    def _made_for(
+    def _with_own_lms(self, program: Program, fallback: Any) -> Program:
+        """The program with the LMs of agents that have a name, an address or settings of their
+        own.
+        """
+        names, bases, changed = self.seated, self.addresses, list[str]()
+        for name in program.seats():
+            given = (_find(names, name), _find(bases, name), _find(self.chosen, name))
+            if given != (None, None, None):
+                changed.append(name)
+        if changed:
+            program = program.deepcopy()
+        for name in changed:
+            predict, wanted = program.seats()[name].predict, _find(names, name)
+            model, kept = wanted or fallback, dict[str, object]()
+            if wanted is None and predict.lm is not None:
+                model, kept = predict.lm.model, _kept(predict.lm)
+            predict.lm = self._make_for(name, model, _find(bases, name), kept)
+        return program
+
+    def _make_for(
         self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]
     ) -> dspy.BaseLM:
         """The LM of one agent, at an address of its own and with settings that it keeps, if any.
@@ -460,7 +467,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
     """
     prices: dict[str, Prices] = {}
     if isinstance(values, Mapping):
-        values = [f"{model}={_written(amounts)}" for model, amounts in values.items()]
+        values = [f"{model}={_prices_text(amounts)}" for model, amounts in values.items()]
     for value in values or ():
         model, _, amounts = map(str.strip, str(value).rpartition("="))
         match = _PRICE.fullmatch(amounts)
@@ -476,7 +483,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
     return prices
 
 
-def _written(amounts: object) -> object:
+def _prices_text(amounts: object) -> object:
     """Prices as they are written on the command line."""
     if isinstance(amounts, list | tuple):
         return ",".join(map(str, amounts))
@@ -491,7 +498,7 @@ def _kept(language_model: dspy.BaseLM) -> dict[str, object]:
     return kept
 
 
-def _called(seat: str) -> tuple[str, ...]:
+def _names_of(seat: str) -> tuple[str, ...]:
     """The names that mean an agent, its own first: for NAME.INDEX.STEP also NAME.INDEX and NAME."""
     parts = seat.split(".")
     return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
@@ -499,7 +506,7 @@ def _called(seat: str) -> tuple[str, ...]:
 
 def _find(values: Mapping[str, T], seat: str) -> T | None:
     """The value for an agent, by the most specific name that means it; None without one."""
-    return next((values[name] for name in _called(seat) if name in values), None)
+    return next((values[name] for name in _names_of(seat) if name in values), None)
 
 
 def _models(program: Program) -> list[str]:

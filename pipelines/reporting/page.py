@@ -265,7 +265,7 @@ def _template() -> Template:
         "tokens": _tokens,
         "money": _money,
         "json": json_in_page,
-        "hash": _hashed,
+        "hash": _hash,
         "gains": _gains,
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": lambda value: "unknown" if value is None else duration(value),
@@ -284,7 +284,7 @@ def _money(cost: float | None) -> str:
     return f"${cost:,.4f}" if cost else "$0"
 
 
-def _hashed(text: str) -> Markup:
+def _hash(text: str) -> Markup:
     """Return the hash by which a content-security policy allows a script or style."""
     return Markup(f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
 

@@ -78,15 +78,15 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     questions: list[str] = []
 
     def lines() -> Iterator[str]:
-        for answers in _joined(rows):
+        for answers in _join(rows):
             questions.append(_json(_question(answers)))
             yield _json([_dialogue(own, longest) if own else None for own in answers])
 
-    packs = list(_packed(lines()))
+    packs = list(_pack(lines()))
     return QuestionTable(len(questions), _safe(f"[{','.join(questions)}]"), json_in_page(packs))
 
 
-def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
+def _join(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
     """Return, for each question, the rows of each run: one for each repeat."""
     # Numbers of rows only: all rows of all runs would not fit into memory.
     places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
@@ -167,7 +167,7 @@ def _turn(turn: ShownTurn) -> list[object]:
     return [*shown_turn, TURNED.index(turn.turned), turn.note or "", turn.steps, turn.more_steps]
 
 
-def _packed(lines: Iterable[str]) -> Iterator[list[object]]:
+def _pack(lines: Iterable[str]) -> Iterator[list[object]]:
     """Lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
     # The None after the last line closes the last pack.

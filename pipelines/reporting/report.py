@@ -91,10 +91,10 @@ def report(
         else:
             groups.append(contest)
     if others:
-        opened, notes = _opened(others)
+        opened, notes = _open_runs(others)
         titles, opened = with_matches(names_for(names, opened), opened)
         how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel, "margin": margin}
-        compared, apart = _grouped(opened, titles, how)
+        compared, apart = _group(opened, titles, how)
         groups += compared
         notes += apart
     evaluations = list[Evaluation]()
@@ -142,7 +142,7 @@ def _contest(run: Evaluation | str | Path) -> RunGroup | None:
     return RunGroup(list(result.folders), runs, contest=result)
 
 
-def _opened(
+def _open_runs(
     sources: Sequence[Evaluation | str | Path],
 ) -> tuple[list[Evaluation], list[str]]:
     """Return the runs with at least one row, and a note on each of the others. Raises UserError if
@@ -165,7 +165,7 @@ def _opened(
     return evaluations, [f"Left out: {folder} has no finished row yet." for folder in empty]
 
 
-def _grouped(
+def _group(
     runs: Sequence[Evaluation], names: Sequence[str], how: Mapping[str, Any]
 ) -> tuple[list[RunGroup], list[str]]:
     """Each run with the first group whose questions it shares; and, in words, which are not

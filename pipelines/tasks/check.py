@@ -238,7 +238,7 @@ async def _run(
     """What a check's command says. `own` are the task's files and tests, `tests` names of these."""
     began = time.monotonic()
     kept = [word for word in words if word in own and _has(folder, word, own[word])]
-    started, secret, given = _witnessed(words, [*tests, *kept])
+    started, secret, given = _add_witness(words, [*tests, *kept])
     options = own_options(own, folder)
     how = place.sandbox.started(started, folder, options, task=own, hidden=place.hidden)
     code: int | None = None
@@ -262,7 +262,7 @@ async def _run(
     said = None
     # what a check that was stopped has printed last is no verdict
     if printed and done:
-        said = _said(printed[-1])
+        said = _read_score(printed[-1])
     if said is None and right:
         said = {"score": True}
     elif said is None:
@@ -276,7 +276,7 @@ def _has(folder: Path, name: str, text: str) -> bool:
     return file.is_file() and file.read_bytes() == text.encode(errors="replace")
 
 
-def _witnessed(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str], str, bytes]:
+def _add_witness(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str], str, bytes]:
     """A check's command, the secret word that it prints at its end, and its input: of one that
     starts Python, by which an answer could end it. Other commands stay as they are.
     """
@@ -332,7 +332,7 @@ def _is_missing(word: str) -> bool:
     return "/" not in word and shutil.which(word, path=path) is None and not Path(word).is_file()
 
 
-def _said(line: str) -> Mapping[str, Any] | None:
+def _read_score(line: str) -> Mapping[str, Any] | None:
     """The object with a score in a check's last line. Raises MetricError for another score."""
     try:
         said = json.loads(line)

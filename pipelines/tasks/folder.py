@@ -338,10 +338,10 @@ def _apply(answer: str, folder: Path) -> None:
     blocks = [answer]
     if not _DIFF.match(answer):
         blocks = _blocks(answer, ".patch")
-    complaint = _applied("".join(blocks), folder)
+    complaint = _try_to_apply("".join(blocks), folder)
     # Blocks may be a diff a file, or one attempt after another.
     if complaint and len(blocks) > 1:
-        complaint = _applied(blocks[-1], folder)
+        complaint = _try_to_apply(blocks[-1], folder)
     if complaint:
         raise MetricError(f"the answer is not a diff that can be applied: {complaint}")
     # Not by what the diff says: git reads numbers of modes in many spellings.
@@ -349,7 +349,7 @@ def _apply(answer: str, folder: Path) -> None:
         raise MetricError("the diff makes a link, which is refused")
 
 
-def _applied(diff: str, folder: Path) -> str:
+def _try_to_apply(diff: str, folder: Path) -> str:
     """Apply a diff in one of the ways; returns the complaint about it where none of them works."""
     if diff.partition("\n")[0].endswith("\r"):  # all line ends were changed on the way here
         diff = diff.replace("\r\n", "\n")

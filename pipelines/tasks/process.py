@@ -86,7 +86,7 @@ async def exit_code(
                 process.stdin.close()
             return await process.wait()
     finally:
-        await _stopped(process)
+        await _stop(process)
 
 
 def _supervised(folder: Path | None) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _supervised(folder: Path | None) -> tuple[str, ...]:
     return sys.executable, "-I", "-S", script, str(os.getpid()), str(folder or "")
 
 
-async def _stopped(process: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process) -> None:
     """Stop a command with all that it has started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         process.terminate()  # its supervisor then stops everything below it

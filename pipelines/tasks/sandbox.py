@@ -114,7 +114,7 @@ class Sandbox:
         if self.name == NONE:
             return Started(words, environment | {"HOME": str(folder.parent)}, folder, [])
         if self.name == BWRAP:
-            program, needed = _found(words[0], environment.get("PATH"))
+            program, needed = _find(words[0], environment.get("PATH"))
             words, own = [program, *words[1:]], [*own, *needed]
             line = [*_bwrap(folder, own, door, hidden), *_through(door, sys.executable), *words]
             return Started(line, environment | {"HOME": HOME}, folder, [])
@@ -144,7 +144,7 @@ def _from(base: Path, task: Container[str], word: str) -> str:
 
 
 @cache
-def _found(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
+def _find(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
     """What a command's first word starts, and the folders that it needs: a home is hidden, and the
     user's Python or a virtual environment may be there, behind a shim. Raises UserError for another
     program in the home.

@@ -114,7 +114,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
     if asks:
         for earlier in client.search_logged_models([experiment], mine):
             if earlier.status == LoggedModelStatus.READY:
-                return _registered(client, run_id, earlier.model_id, model)
+                return _register(client, run_id, earlier.model_id, model)
             client.delete_logged_model(earlier.model_id)  # left by a failed attempt
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         made = client.create_logged_model(
@@ -129,7 +129,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
             client.finalize_logged_model(made.model_id, LoggedModelStatus.FAILED)
             raise
         client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
-    return _registered(client, run_id, made.model_id, model)
+    return _register(client, run_id, made.model_id, model)
 
 
 def _write_model(folder: Path, model_id: str, run_id: str, model: ModelEntry) -> None:
@@ -193,7 +193,7 @@ def _copy_program(folder: Path, target: Path) -> None:
             shutil.copytree(path, target / path.name, symlinks=True)
 
 
-def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEntry) -> str:
+def _register(client: MlflowClient, run_id: str, model_id: str, model: ModelEntry) -> str:
     """Make a model the run's output and register it under the name, if it has one, with what the
     run says of it; the winner of a contest or a study is the `champion`. Returns its address.
     """

@@ -179,7 +179,7 @@ def check_place(location: str) -> None:
     )
 
 
-def _named(client: MlflowClient, name: str) -> str:
+def _find_or_create(client: MlflowClient, name: str) -> str:
     """The id of the experiment of that name, which is created if missing."""
     from mlflow import MlflowException
 
@@ -214,8 +214,8 @@ def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
     for where in (place, caller_place()):
         number = where["mlflow_experiment_id"]
         if not number:
-            return _named(client, where["mlflow_experiment"] or name)
-        found = _numbered(client, number)
+            return _find_or_create(client, where["mlflow_experiment"] or name)
+        found = _find_numbered(client, number)
         if found is not None:
             return found
     raise UserError(
@@ -224,7 +224,7 @@ def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
     )
 
 
-def _numbered(client: MlflowClient, number: str) -> str | None:
+def _find_numbered(client: MlflowClient, number: str) -> str | None:
     """The id of the experiment with that id; None when the store does not have it."""
     from mlflow import MlflowException
 

@@ -66,7 +66,7 @@ class StoredRun:
     @cached_property
     def run(self) -> Run:
         """The run as first read from the store; created if there is none."""
-        run = self._earlier() or self._created()
+        run = self._earlier() or self._create()
         check_place(run.info.artifact_uri)
         self.state.run_id = run.info.run_id
         return run
@@ -94,7 +94,7 @@ class StoredRun:
         state.run_id, state.sent, state.traces = None, {}, 0
         return None
 
-    def _created(self) -> Run:
+    def _create(self) -> Run:
         """A new run, or one that an earlier push created without receiving the reply."""
         entry, above = self.entry, self._parent()
         if above is None:

@@ -250,7 +250,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     shown: dict[str, str] | None = None
     start = state.traces
     if stored.asks:
-        shown, start = _shown(stored), 0
+        shown, start = _find_shown(stored), 0
     last: dict[str, int] = {}
     before = set[str]()
     for record, end in read_traces(path):
@@ -280,7 +280,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         raise TracesRefusedError(f"it refuses {len(refused)} of them: {refused[0]}")
 
 
-def _shown(stored: StoredRun) -> dict[str, str]:
+def _find_shown(stored: StoredRun) -> dict[str, str]:
     """The traces that the store shows on the run, with their states."""
     states: dict[str, str] = {}
     token: str | None = ""

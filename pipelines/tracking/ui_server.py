@@ -113,7 +113,7 @@ def newest_runs(address: str) -> str:
     """
     try:
         newest = {"max_results": 1, "order_by": ["last_update_time DESC"]}
-        (experiment,) = _asked(address, "search", newest)["experiments"]
+        (experiment,) = _ask(address, "search", newest)["experiments"]
     except (OSError, ValueError, KeyError):
         return address
     experiment_id = experiment["experiment_id"]
@@ -124,7 +124,7 @@ def newest_runs(address: str) -> str:
         "value": json.dumps(shared_view()),
     }
     try:
-        _asked(address, "set-experiment-tag", tag)
+        _ask(address, "set-experiment-tag", tag)
     except (OSError, ValueError):
         return page
     return f"{page}?{VIEW_KEY}={VIEW}"
@@ -144,7 +144,7 @@ def shared_view() -> dict[str, object]:
     }
 
 
-def _asked(address: str, what: str, body: Mapping[str, object]) -> Any:
+def _ask(address: str, what: str, body: Mapping[str, object]) -> Any:
     headers = {"Content-Type": "application/json"}
     request = Request(
         f"{address}/api/2.0/mlflow/experiments/{what}", json.dumps(body).encode(), headers

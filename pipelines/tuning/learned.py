@@ -115,7 +115,7 @@ class Networks:
         """
         name = self.name_of(program)
         if name not in self._last:
-            self._last = {name: self._trained(program, self.job.folder / NETWORKS / name)}
+            self._last = {name: self._train(program, self.job.folder / NETWORKS / name)}
         return self._last[name]
 
     def name_of(self, program: Program) -> str:
@@ -123,7 +123,7 @@ class Networks:
         lms = lms_of(program, self.job.lm)
         return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
-    def _trained(self, program: Program, folder: Path) -> Program:
+    def _train(self, program: Program, folder: Path) -> Program:
         folder.parent.mkdir(parents=True, exist_ok=True)
         job = self.job
         # The study's record answers what its trials have asked before.

@@ -126,15 +126,15 @@ class Scorer:
                 rows = self._rows(program, questions)
                 outcomes = replays.tell(rows, parameters)
                 if outcomes is not None:
-                    own_rows = _replayed(rows, outcomes, self.job.metric)
+                    own_rows = _replay(rows, outcomes, self.job.metric)
                 for full, changed in others.values():
                     with suppress(UserError):  # the recorded run is too short for this one
                         answers = replays.tell(rows, changed) or []
-                        changed_rows = _replayed(rows, answers, self.job.metric)
-                        replayed.append(self._scored(full, changed_rows))
+                        changed_rows = _replay(rows, answers, self.job.metric)
+                        replayed.append(self._score(full, changed_rows))
         if own_rows is None:
             own_rows = self._rows(self._program(branch, parameters, lms, recipe), questions)
-        return self._scored(setting, own_rows), replayed
+        return self._score(setting, own_rows), replayed
 
     def network_of(self, setting: Setting) -> str | None:
         """The folder of the setting's network, where it has one that is not compiled."""
@@ -215,7 +215,7 @@ class Scorer:
         what = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
         return self.job.folder / RUNS / digest_name(what)
 
-    def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
+    def _score(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives
         why, scores = common_error(rows), list[float | None]()
         for row in rows:
@@ -271,7 +271,7 @@ class Scorer:
         return [rows[question.id] for question in asked]
 
 
-def _replayed(
+def _replay(
     rows: Sequence[ResultRow], outcomes: Sequence[Replayed | None], metric: Metric
 ) -> list[ResultRow]:
     """The rows as they would be with other outcomes, and with the calls that those take."""

@@ -223,7 +223,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
     request, job, validation = plan.request, plan.job, plan.validation
     if plan.out is not None:
         check_kind(plan.out, BEGUN)
-    if (stored := _finished(plan)) is not None:
+    if (stored := _load_finished(plan)) is not None:
         return stored
     with (
         out_folder(plan.out) as (folder, keep),
@@ -252,15 +252,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
 
         try:
             watch()
-            try:
-                _search(job, request.workers, watch)
-            except (StudyStopped, BudgetUnheld):
-                raise
-            except BudgetSpent:
-                if _why_unjudged(job, study, entries(study, job.objectives), validation) is None:
-                    raise
-                # What is kept back pays for no validation: it is the search's.
-                _search(replace(job, share=1.0), request.workers, watch)
+            _search_all(job, study, validation, request.workers, watch)
         except BudgetUnheld as over:
             stopped = str(over)
         except BudgetSpent as over:
@@ -286,6 +278,26 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         return result
 
 
+def _search_all(
+    job: Job,
+    study: optuna.Study,
+    validation: Sequence[Question],
+    workers: int,
+    watch: Callable[..., None],
+) -> None:
+    """Search with its share of the budget. If what is kept back pays for no validation, search with
+    that, too.
+    """
+    try:
+        _search(job, workers, watch)
+    except (StudyStopped, BudgetUnheld):
+        raise
+    except BudgetSpent:
+        if _why_unjudged(job, study, entries(study, job.objectives), validation) is None:
+            raise
+        _search(replace(job, share=1.0), workers, watch)
+
+
 def _search(job: Job, workers: int, watch: Callable[..., None]) -> None:
     """Take trials until none is left, or the budget's share for it is spent."""
     if workers > 1:
@@ -293,7 +305,7 @@ def _search(job: Job, workers: int, watch: Callable[..., None]) -> None:
     work(job, watch)  # all of it, or the trials that processes left when they died
 
 
-def _finished(plan: StudyPlan) -> Study | None:
+def _load_finished(plan: StudyPlan) -> Study | None:
     """The study in the plan's folder, if it was asked for in the same way and the plan asks for
     nothing more: it is shown as it is stored.
     """
@@ -322,9 +334,9 @@ def _finished(plan: StudyPlan) -> Study | None:
         chosen = stored.winner
         if judged.handed_over == DEFAULT:
             chosen = saved_program(folder / FOUND)
-        stored.validation = _judged(folder, "winner", plan.validation, chosen)
+        stored.validation = _load_judged(folder, "winner", plan.validation, chosen)
         if not judged.same:
-            stored.default = _judged(folder, "default", plan.validation)
+            stored.default = _load_judged(folder, "default", plan.validation)
     stored.run_id = written.get("mlflow_run_id")
     # Without its database there is still all that is shown.
     stored._opened = lambda: replace(job, folder=folder).opened()[0]
@@ -370,7 +382,7 @@ def _finish(
                     raise BudgetSpent(unjudged)
                 if unjudged is None:
                     default = scorer.default()
-                    validated, evaluations = _validated(job, default, winner, validation)
+                    validated, evaluations = _validate(job, default, winner, validation)
                     if validated.handed_over == DEFAULT:
                         save_with_lm(winner, job.folder / FOUND, job.lm, job.train)
                         save_with_lm(default, job.folder / WINNER, job.lm, job.train)
@@ -381,6 +393,36 @@ def _finish(
                     spent = str(job.budget)
             except EndpointDown as down:
                 stopped = stopped or paused(down)
+    report = _report(job, study, scorer, table, validation, validated, stopped, spent)
+    # As it is read from disk, so that a result is the same now and later.
+    document = as_json(report)
+    write_json(job.folder / STUDY, document)
+    # Those that were asked come first: the winner's, then the default's.
+    of_winner, of_default = (*evaluations, None, None)[:2]
+    return Study(
+        job.folder,
+        job.study,
+        StudyReport.of(document),
+        winner,
+        of_winner,
+        of_default,
+        _opened=lambda: study,
+        _keep=keep,
+    )
+
+
+def _report(
+    job: Job,
+    study: optuna.Study,
+    scorer: Scorer,
+    table: list[TrialEntry],
+    validation: Sequence[Question],
+    validated: WinnerJudged | None,
+    stopped: str | None,
+    spent: str | None,
+) -> StudyReport:
+    """What a study has found, and what it cost."""
+    front = best_of(study, table)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     questions, learning = {"train": len(job.train)}, 0
@@ -394,7 +436,7 @@ def _finish(
         best, verdict = front[0], conclusion(validated, job.objectives[0])
     here = {entry.place for entry in table if entry.home == job.home}
     own = [entry for entry in table if entry.place in here or entry.told_by in here]
-    report = StudyReport(
+    return StudyReport(
         study=job.study,
         storage=safe_url(job.storage),
         objectives=job.objectives,
@@ -416,22 +458,6 @@ def _finish(
         table=table,
         lost=lost.to_dict(),
         effects=list(map(asdict, effects_of(study, table))),
-    )
-    # As it is read from disk, so that a result is the same now and later.
-    document = as_json(report)
-    write_json(job.folder / STUDY, document)
-    report = StudyReport.of(document)
-    # Those that were asked come first: the winner's, then the default's.
-    of_winner, of_default = (*evaluations, None, None)[:2]
-    return Study(
-        job.folder,
-        job.study,
-        report,
-        winner,
-        of_winner,
-        of_default,
-        _opened=lambda: study,
-        _keep=keep,
     )
 
 
@@ -468,7 +494,7 @@ def _why_unjudged(
     return None
 
 
-def _validated(
+def _validate(
     job: Job,
     default: Program,
     winner: Program,
@@ -544,7 +570,7 @@ def _validation_folder(
     return place
 
 
-def _judged(
+def _load_judged(
     folder: Path, name: str, validation: Sequence[Question], program: Program | None = None
 ) -> Evaluation | None:
     """The evaluation of a finished study's winner or default; None where its folder is gone."""

@@ -89,7 +89,7 @@ class StudyWorker:
                 with ExitStack() as asking:
                     asking.enter_context(self._crew.asking())
                     self._crew.sweep()
-                    if self._queued():
+                    if self._queue_trial():
                         self._run_trial(asking, ended)
                         if self._called_off:
                             raise StudyStopped("a callback stopped the study")
@@ -100,7 +100,7 @@ class StudyWorker:
                         return
                 time.sleep(POLL_SECONDS)
 
-    def _queued(self) -> bool:
+    def _queue_trial(self) -> bool:
         """Whether a trial is queued: one that was, one that is given back, or the next place."""
         places = places_of(self.study)
         if any(trial.state == TrialState.WAITING for trial in chain(*places.values())):
@@ -144,9 +144,9 @@ class StudyWorker:
         def objective(trial: Trial) -> list[float]:
             problems.append(None)
             try:
-                setting = self._drawn(trial)
+                setting = self._draw(trial)
                 asking.close()
-                values, others[:] = self._scored(trial, setting)
+                values, others[:] = self._score(trial, setting)
                 return values
             except (TrialPruned, _FailedTrialError):
                 raise
@@ -184,7 +184,7 @@ class StudyWorker:
             if problems[-1] is not None and not isinstance(problems[-1], UpdateFinishedTrialError):
                 raise problems[-1] from None
 
-    def _drawn(self, trial: Trial) -> Setting:
+    def _draw(self, trial: Trial) -> Setting:
         """The setting that a trial is to try."""
         places = places_of(self.study)
         if PLACE not in trial.user_attrs:
@@ -209,7 +209,7 @@ class StudyWorker:
 
     # Trying ---------------------------------------------------------------------------------------
 
-    def _scored(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
+    def _score(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
         """Score a setting on ever more questions, until it is done or behind.
 
         Returns its values by objective, and other settings that the same run answers. Raises
@@ -220,12 +220,7 @@ class StudyWorker:
         # A setting may be drawn twice: its first trial has every answer.
         same = tried.get(key_of(setting))
         if same is not None:
-            for name in ("scores", "took", "questions"):
-                trial.set_user_attr(name, same.user_attrs[name])
-            trial.set_user_attr("same_as", same.number)
-            if same.state == TrialState.PRUNED:
-                raise TrialPruned
-            return list(same.values or ()), []
+            return _take_scores(trial, same), []
         planned = rungs(len(self.scorer.questions))
         family = self.scorer.family(setting)
         family_finished = family is not None and any(
@@ -361,6 +356,16 @@ def scores_of(trial: FrozenTrial) -> list[float | None]:
     if isinstance(noted, str):
         return list(map({"x": None, "0": 0.0, "1": 1.0}.__getitem__, noted))
     return list(noted)
+
+
+def _take_scores(trial: Trial, same: FrozenTrial) -> list[float]:
+    """The values of a finished trial of the same setting. Raises TrialPruned if it was pruned."""
+    for name in ("scores", "took", "questions"):
+        trial.set_user_attr(name, same.user_attrs[name])
+    trial.set_user_attr("same_as", same.number)
+    if same.state == TrialState.PRUNED:
+        raise TrialPruned
+    return list(same.values or ())
 
 
 def _note(trial: Trial, scored: Scored) -> None:

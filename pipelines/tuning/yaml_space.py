@@ -186,7 +186,7 @@ def _branch(
     if own_roles is not None:
         names = [name for name in roles(own_roles, make_lm=make_lm) if name not in SEATS]
         declared = _with_roles(declared, names)
-    space, fixed = _narrowed(where, protocol, declared, values)
+    space, fixed = _narrow(where, protocol, declared, values)
     if own_roles is not None:  # as the file is now, whatever becomes of it
         fixed["own_roles"] = role_document(own_roles)
     mine = frozenset(key.partition(".")[0] for key in own)
@@ -234,7 +234,7 @@ def _ready_branch(
         # The program has the condition's parameter fixed, unless that varies, too.
         if parameter.when and parameter.when.parameter not in values:
             space[name] = replace(parameter, when=None)
-    space, fixed = _narrowed(where, protocol, space, values)
+    space, fixed = _narrow(where, protocol, space, values)
     return Branch(label, label, constructed({}, fixed), space, ready=ready)
 
 
@@ -247,7 +247,7 @@ def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _narrowed(
+def _narrow(
     where: str, protocol: Protocol, declared: Space, values: Mapping[str, object]
 ) -> tuple[dict[str, Parameter], dict[str, object]]:
     """The declared space with the values that a spec gives, and what it fixes beside."""

@@ -110,7 +110,9 @@ def _recorded(parameters: Mapping[str, object], largest: Mapping[str, object]) -
     return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
 
 
-def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:
+def _replay_rows(
+    rows: Sequence[ResultRow], parameters: Mapping[str, Any]
+) -> list[Replayed | None] | None:
     """The outcomes with other rounds or another tie-break; None for a judge, who needs a call.
     Raises UserError if fewer rounds were recorded.
     """
@@ -134,4 +136,4 @@ def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repl
     return outcomes
 
 
-REPLAYS = Replays(("max_rounds", "tie_break", "seed"), _recorded, _told)
+REPLAYS = Replays(("max_rounds", "tie_break", "seed"), _recorded, _replay_rows)

@@ -72,16 +72,16 @@ class Router(
 
     def turns(self) -> list[SeatTurns]:
         # The second part may not be asked: that depends on the first one's answer.
-        first, *after = self._asked().values()
+        first, *after = self._parts_to_ask().values()
         turns = list(first.turns())
         for part in after:
             turns += [(seat, 0, most) for seat, _, most in part.turns()]
         return turns
 
     def most_turns(self) -> int:
-        return sum(part.most_turns() for part in self._asked().values())
+        return sum(part.most_turns() for part in self._parts_to_ask().values())
 
-    def _asked(self) -> dict[Literal["cheap", "team"], Program]:
+    def _parts_to_ask(self) -> dict[Literal["cheap", "team"], Program]:
         """Return the parts that the rule may ask, in their order."""
         parts: dict[Literal["cheap", "team"], Program] = {}
         if self.rule != ALWAYS:
@@ -92,14 +92,14 @@ class Router(
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.calibration is not None:
-            return await self._surely(task, self.calibration)
+            return await self._ask_until_sure(task, self.calibration)
         asked: dict[str, dspy.Prediction] = {}
         if self.rule != ALWAYS:
             asked[CHEAP] = await solved_by(self.cheap, task)
             if self.rule == NEVER or not _is_disputed(task, asked[CHEAP]):
-                return _settled(task, asked)
+                return _make_prediction(task, asked)
         asked[TEAM] = await solved_by(self.team, task)
-        return _settled(task, asked)
+        return _make_prediction(task, asked)
 
     def calibrate(
         self,
@@ -145,7 +145,7 @@ class Router(
         demonstrations or `weights_from` hold, too.
         """
         self.calibration = calibrated(
-            self._asked(),
+            self._parts_to_ask(),
             questions,
             max_error=max_error,
             confidence=confidence,
@@ -158,7 +158,7 @@ class Router(
         self._watch, self._warned = None, set()
         return self.calibration
 
-    async def _surely(self, task: Task, calibration: RouterCalibration) -> dspy.Prediction:
+    async def _ask_until_sure(self, task: Task, calibration: RouterCalibration) -> dspy.Prediction:
         """Return the first answer that reaches the threshold of its part, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
@@ -187,8 +187,8 @@ class Router(
                     f"now on every question goes to {others}: calibrate the router again"
                 )
             elif stage.threshold is not None and sure >= stage.threshold:
-                return _settled(task, asked, name)
-        return _settled(task, asked, PERSON)
+                return _make_prediction(task, asked, name)
+        return _make_prediction(task, asked, PERSON)
 
     def _warn(self, sentence: str) -> None:
         """Warn once."""
@@ -232,7 +232,7 @@ def _is_disputed(task: Task, said: dspy.Prediction) -> bool:
     return said.answer is None or not all(agree)
 
 
-def _settled(
+def _make_prediction(
     task: Task, asked: Mapping[str, dspy.Prediction], by: str | None = None
 ) -> dspy.Prediction:
     """Return the prediction with the answer of the part `by`, or without one for a person, and the

@@ -205,7 +205,7 @@ class SupervisedTeam(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
     ) -> tuple[Turn, SupervisorDecision | None]:
         """Return the supervisor's turn and decision; no decision if it could not be read twice."""
-        notes = [self._traced(turn.agent, turn.text, turn.answer) for turn in latest]
+        notes = [self._trace_for_supervisor(turn.agent, turn.text, turn.answer) for turn in latest]
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             reply = await seat.fill(task, notes=notes)
@@ -238,7 +238,9 @@ class SupervisedTeam(
             return next(readable, None), "fallback:first"
         return vote.answer, f"fallback:{self.ties.rule}"
 
-    def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
+    def _trace_for_supervisor(
+        self, worker: str, text: str, answer: str | None
+    ) -> dict[str, object]:
         """Return a worker's trace as the supervisor reads it."""
         # The user's own instructions replace a worker's style.
         role = self.workers[self.names.index(worker)].role
@@ -261,7 +263,7 @@ class SupervisedTeam(
         for worker in self.workers:
             worker.demonstrate(worked)
         text = trace_text(steps_of(worked))
-        notes = [self._traced(name, text, worked.answer) for name in self.names]
+        notes = [self._trace_for_supervisor(name, text, worked.answer) for name in self.names]
         decided = {"decision": ACCEPT, "worker": self.names[0], "suggestion": ""}
         for seat in (self.supervisor, self.last_word):
             if seat is not None:

@@ -168,7 +168,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         return step | {"observation": observation}
 
 
-def _shown(step: Step, longest: int | None = None) -> str:
+def _step_lines(step: Step, longest: int | None = None) -> str:
     """A step as three lines, with at most `longest` characters of thought and observation each."""
     thought, seen = step["thought"], step["observation"]
     if longest is not None:
@@ -189,7 +189,7 @@ def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
     """
     longest = most
     while True:
-        text = "\n".join(_shown(step, longest) for step in trace)
+        text = "\n".join(_step_lines(step, longest) for step in trace)
         if len(text) <= most or longest < SHORTEST_PART:
             return cut(text, most)
         # Tried with ever shorter parts, since the length is only known once all steps are written.
@@ -198,7 +198,7 @@ def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
 
 def _steps(trace: Sequence[Step]) -> list[dict[str, object]]:
     return [
-        {"title": prompts.STEP.format(number=number), "text": _shown(step), "bare": True}
+        {"title": prompts.STEP.format(number=number), "text": _step_lines(step), "bare": True}
         for number, step in enumerate(trace, 1)
     ]
 
