@@ -59,6 +59,11 @@ class Score:
     def __str__(self) -> str:
         return percent(vars(self))
 
+    @property
+    def in_words(self) -> str:
+        """As a sentence gives it."""
+        return str(self)
+
     def figures(self) -> dict[str, float]:
         """The score and the ends of its interval, by name."""
         ends = {f"{self.name}_low": self.low, f"{self.name}_high": self.high}
@@ -71,6 +76,11 @@ class Gap(Score):
 
     def __str__(self) -> str:
         return signed_interval(self.value, self.low, self.high, is_rate=self.rate)
+
+    @property
+    def in_words(self) -> str:
+        ends = (self.value, self.low, self.high)
+        return signed_interval(*ends, is_rate=self.rate, points=True)
 
 
 @dataclass(frozen=True)
@@ -197,7 +207,11 @@ class Card:
 
     def said(self) -> list[str]:
         """What came out in words, the conclusion first."""
-        lines = [*self.sentences, *(f"{score.name}: {score}" for score in self.scores)]
+        lines = list(self.sentences)
+        conclusion = " ".join(self.sentences)
+        for score in self.scores:
+            if score.in_words not in conclusion:  # else it would be read twice
+                lines.append(f"{score.name}: {score.in_words}")
         if self.calls is not None:
             paid = f"paid: {counted(self.calls, 'call')}"
             if self.cost_usd is not None:

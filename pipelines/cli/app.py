@@ -77,7 +77,7 @@ MORE = "More commands"
 COMMON = (
     *("questions", "train", "validation", "lm", "api_base", "added", "baseline", "optimizer"),
     *("trials", "names", "match_budget", "margin", "sets", "metric", "limit", "budget", "out"),
-    *("choice", "arms", "outcomes", "port", "dry_run"),
+    *("choice", "arms", "outcomes", "test", "settings", "port", "dry_run"),
 )
 """The options that most people need; the help of a command with many options shows only these."""
 MANY_OPTIONS = 20

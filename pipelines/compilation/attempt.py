@@ -29,7 +29,7 @@ from ..base.account import Account
 from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, books_of, score_fields
-from ..base.wording import ProgressLine, paused, used
+from ..base.wording import ProgressLine, paused
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -38,7 +38,7 @@ from ..lms.ledger import totals
 from ..lms.store import books_around
 from ..runs.caveats import run_failed
 from ..runs.describe import save_with_lm
-from ..runs.lines import Progress, evaluation_line
+from ..runs.lines import Progress, evaluation_line, spent
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE, to_show
 from ..tracking.run import Run
@@ -76,10 +76,11 @@ def compiling_line(state: Compiling) -> ProgressLine:
     """The progress of a compilation: phase, what is done, scores so far, calls and cost."""
     if state.evaluation is not None:
         return evaluation_line(f"held out, {state.phase}", state.evaluation)
-    parts = [f"{state.candidates:,} candidates, {state.scorings:,} answers scored"]
+    parts = [f"{state.candidates:,} candidates, {state.scorings:,} answers"]
     if state.best is not None and state.given is not None:
         parts.append(f"best {state.best:.1%} (given {state.given:.1%})")
-    return ProgressLine(state.part or "optimizer", [*parts, used(state.usage.to_dict())])
+    parts.append(spent(state.usage))
+    return ProgressLine(state.part or "optimizer", parts)
 
 
 @dataclass

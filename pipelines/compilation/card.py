@@ -23,7 +23,7 @@ from ..base.cards import (
 )
 from ..base.journal import read_object, records
 from ..comparison.verdict import BEATS, UNDECIDED, WORSE, A, B
-from ..evaluation.card import about, costs_of
+from ..evaluation.card import about, costs_of, judged
 from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
 
@@ -42,17 +42,18 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.paid(result.get("paid") or totals(folder).to_dict(), result.get("lost"))
     if verdict := result.get("verdict"):
         card.sentences = [verdict]
-    for phase in ("before", "after"):
-        if held_out := result.get(phase):
-            name, counts = metric_name(document), held_out["counts"]
-            score = Score.of(name, held_out["scores"][name])
-            card.scores = [score]
-            card.sentences.append(
-                f"Held out, {phase}: {score} on {counts['rows']:,} questions; {counts['errors']:,} "
-                f"failed, {counts['unreadable']:,} unreadable."
-            )
     runs = [folder / "before", *sorted(folder.glob("after/*"))]
     evaluated = [run for run in runs if run.is_dir()]
+    held_out = []
+    for phase in ("before", "after"):
+        if phase_result := result.get(phase):
+            name = metric_name(document)
+            score = Score.of(name, phase_result["scores"][name])
+            card.scores = [score]
+            held_out.append(f"{phase}: {judged(score, phase_result['counts'])}")
+    # Where nothing is better, the program after is the one before.
+    if held_out:
+        card.sentences.append(f"Held out, {'; '.join(held_out[: len(evaluated)])}.")
     if pair := result.get("comparison"):
         # Without an evaluation after, the given program was compared with itself.
         if len(evaluated) > 1:

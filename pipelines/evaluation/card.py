@@ -14,6 +14,7 @@ from ...modules.reading.grading import ACCURACY, metric_name
 from ..base.cards import Card, Content, Drawn, Kind, Score, State, question_costs
 from ..base.journal import read_object, write_json
 from ..base.run_files import Counts, Manifest
+from ..base.wording import counted
 from ..lms.ledger import totals
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import drawings
@@ -86,6 +87,15 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     card.children = [folder / name for name in WITHIN if (folder / name).is_dir()]
     card.next = shlex.join(["folkmoot", "report", str(folder)])
     return card
+
+
+def judged(score: Score, counts: Mapping[str, int]) -> str:
+    """A score, on how many questions, and how many of these have no answer."""
+    words = f"{score} on {counted(counts['rows'], 'question')}"
+    for what, number in (("failed", counts["errors"]), ("unreadable", counts["unreadable"])):
+        if number:
+            words += f", {number:,} {what}"
+    return words
 
 
 def costs_of(summary: Mapping[str, Any]) -> dict[str, float]:

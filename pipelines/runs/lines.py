@@ -256,4 +256,9 @@ def progress_parts(state: Progress) -> Iterable[str]:
         yield f"{state.correct / state.done:.1%} ± {100 * (high - low) / 2:.1f}"
     if state.errors:
         yield counted(state.errors, "error")
-    yield money(state.usage.cost_usd) if state.usage.cost_usd else calls_used(state.usage.calls)
+    yield spent(state.usage)
+
+
+def spent(usage: Usage) -> str:
+    """The cost so far, or the calls where it is unknown or nothing."""
+    return money(usage.cost_usd) if usage.cost_usd else calls_used(usage.calls)

@@ -11,7 +11,7 @@ from typing import Any
 from ..base.cards import Card, Content, Kind, Score, kept_files, program_options
 from ..base.journal import read_object
 from ..base.wording import as_sentence
-from ..evaluation.card import names_of_lms
+from ..evaluation.card import judged, names_of_lms
 from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
 
@@ -47,7 +47,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = Card(
         "trained network", program="network", lm=names_of_lms(document), data=document["data"]
     )
-    card.paid(totals(folder / CALLS).to_dict())
+    card.paid(totals(folder / CALLS, folder).to_dict())
     # `program.json` is the last file that a training writes.
     card.run, card.begun = partial(_trained_run, document), not (folder / "program.json").exists()
     card.artifacts, card.course = partial(_artifacts, folder), partial(_course, folder)
@@ -56,7 +56,9 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.ended(document.get("stopped") or "not finished")
     tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
     if tested:
-        card.scores = [Score.of("accuracy", tested["scores"]["accuracy"])]
+        score = Score.of("accuracy", tested["scores"]["accuracy"])
+        card.scores = [score]
+        card.sentences = [f"Test: {judged(score, tested['counts'])}."]
     # Trained on recorded answers, it was tested on such, and has no run of its own.
     elif replayed:
         score = {**replayed["consensus"], "n": replayed["questions"]}
@@ -65,6 +67,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         for name, figure in replayed.items():
             if name != "consensus" and isinstance(figure, Mapping) and "value" in figure:
                 card.scores.append(Score.of(name, figure))
+    elif finished:
+        card.sentences = ["Not tested yet: --test FILE asks it questions that it has not seen."]
     for name, caption in PICTURES.items():
         file = folder / "plots" / f"{name}.png"
         if file.is_file():

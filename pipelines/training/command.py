@@ -15,10 +15,7 @@ def run(request: TrainRequest, view: Confirmed) -> None:
     from .train import Trained
 
     def show(trained: Trained) -> None:
-        lines = trained.lines()
-        if trained.evaluation is not None:
-            lines = [*trained.evaluation.lines(), *lines]
-        show_lines(lines[: 1 if view.quiet else None])
+        show_lines(trained.lines()[: 1 if view.quiet else None])
 
     plan = plan_training(request, stored=True)
     live(request, view, plan, lambda plan, _: train_as_planned(plan), show=show)
