@@ -60,24 +60,27 @@ _STATED_TRUTH = pattern(
 _LEADING_TRUTH = pattern(
     rf"[\s\"'(]*{_FLIP}\b{_TRUTH}\b(?=\s*(?:$|[.,;:!)\n–-]|\bbecause\b|\bsince\b))", re.I
 )
-_FINAL_TRUTH = pattern(rf"(?:^|[.!?\n]\s*)[\"'(]*{_FLIP}\b{_TRUTH}[\s.!\"')]*$", re.I)
+_FINAL_TRUTH = pattern(rf"(?:^|[.!?\n][^\S\n]*)[\"'(]*{_FLIP}\b{_TRUTH}[\s.!\"')]*$", re.I)
 _ANY_TRUTH = pattern(rf"{_FLIP}\b{_TRUTH}\b{_TRUTH_END}", re.I)
 _DOUBTED = pattern(
     r"(?:\b(?:not|never|if|whether|unless|cannot|(?<!no )doubt)\b|n't)[^.;,:!?\n]*$", re.I
 )
 
 _TAGGED_SPAN = pattern(r"<(?:final_?)?answer>(.*?)</(?:final_?)?answer>", re.I | re.S)
+_ITEM = r"(?:[-*•]|\d{1,3}[.)])[ \t].*"
 _MARKED_SPAN = pattern(
     rf"^[ \t>#*_-]*(?:the\s+|my\s+)?(?:final\s+|short\s+|correct\s+|exact\s+)?"
-    rf"(?:{ANSWER_NOUN})[ \t*_]*[:：][ \t*_]*\n*(?:```\w*\n)?[ \t]*(\S.*)$",
+    rf"(?:{ANSWER_NOUN})[ \t*_]*[:：][ \t*_]*\n*(```[\w+#-]*\n(?!```))?[ \t]*"
+    rf"((?(1)(?s:.*?)(?=\n?```|\Z)|(?:{_ITEM}(?:\n+[ \t]*{_ITEM})*|\S.*)$))",
     re.I | re.M,
 )
+"""The line of a statement; of code and of a list under it, all lines."""
 _STATED_SPAN = pattern(
-    r"(?:^|[.!?\n]\s*)(?:(?:so|therefore|thus|hence),?\s+)?(?:the|my)\s+(?:final\s+|correct\s+)?"
+    r"(?:^|[.!?\n][^\S\n]*)(?:(?:so|therefore|thus|hence),?\s+)?(?:the|my)\s+(?:final\s+|correct\s+)?"
     r"answer\s+(?:is|would be)[: ]\s*([^\n]+?)\s*\Z",
     re.I,
 )
-_UNDRESSED = pattern(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
+_UNDRESSED = pattern(r"^[\s\"'“*_`]+|[\"'”*_`.\s]+$")
 """The quotes, emphasis and full stop around a stated answer, which are dropped."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -267,7 +270,7 @@ def _stated_span(text: str) -> str:
         return without_text_marks(boxed[-1][1]).strip()
     marked = list(_MARKED_SPAN.finditer(text))
     if marked:
-        return _UNDRESSED.sub("", marked[-1][1])
+        return _UNDRESSED.sub("", marked[-1][2])
     stated = _STATED_SPAN.search(text)
     if stated:
         return _UNDRESSED.sub("", stated[1])

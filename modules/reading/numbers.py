@@ -48,9 +48,11 @@ _STARS = pattern(r"(?<=[0-9])(?:\*\*|\s\*\*\s)(?=[-+]?[0-9]{1,4}(?![0-9*]))")
 _SCIENTIFIC = pattern(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
 _POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
 _ROOT = pattern(
-    r"(?:[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)|[0-9.]*\s?(?:π|\\pi\b)"
+    r"(?:(?<![0-9.])[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)"
+    r"|(?:(?<![0-9.])[0-9.]+)?\s?(?:π|\\pi\b)"
     # 0.333…, and 12万5千, whose parts are to be added
-    r"|[0-9]+\.[0-9]*\s?\\(?:overline|bar|dot)\b|[0-9.,]+\s?[万萬亿億]\s?[0-9].*"
+    r"|(?<![0-9])[0-9]+\.[0-9]*\s?\\(?:overline|bar|dot)\b"
+    r"|(?<![0-9.,])[0-9.,]+\s?[万萬亿億]\s?[0-9].*"
 )
 _GROUPED = pattern(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
 _DASH = pattern(r"(^|[:=({^*]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
@@ -141,7 +143,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     if strict:
         mark = re.search(r"####\s*", text)
         return _value(text, mark and _NUMBER.match(text, mark.end()))
-    if _SEVERAL.fullmatch(text):
+    if _says_several(text):
         return None
     markers = list(_NUMBER_MARK.finditer(text))
     if markers:
@@ -150,12 +152,19 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         number = _NUMBER.search(statement)
         before = statement[: number.start()] if number else statement
         # "The answer is not 5", "The answer is unknown": no number is given.
-        if _NO_NUMBER.search(before) or _SEVERAL.fullmatch(statement):
+        if _NO_NUMBER.search(before) or _says_several(statement):
             return None
         if number:
             return _value(statement, number)
     numbers = list(_NUMBER.finditer(text))
     return _value(text, numbers[-1]) if numbers else None
+
+
+def _says_several(text: str) -> bool:
+    """Whether a text is nothing but different numbers: "5 or 7", but not "18, or $18.00"."""
+    if not _SEVERAL.fullmatch(text):
+        return False
+    return len({_value(text, number) for number in _NUMBER.finditer(text)}) > 1
 
 
 def _value(text: str, number: re.Match[str] | None) -> Decimal | None:

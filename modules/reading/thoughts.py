@@ -10,7 +10,7 @@ from .mentions import pattern
 # of tags such as <think>, <seed:think>, <longcat_think> or <think duration="3">
 _NAMES = r"[\w:|]{0,20}think(?:ing)?(?:_\w{1,9})?\|?|thoughts?|reasoning"
 _OPENING = pattern(
-    rf"\s*(?:<(?:{_NAMES})(?: [^<>]*)?>|\[(?:think|thinking)\]|◁think▷|<\|channel>(?:thought)?|"
+    rf"\s*(?:<(?:{_NAMES})(?: [^<>/]*)?>|\[(?:think|thinking)\]|◁think▷|<\|channel>(?:thought)?|"
     r"<\|(?:start_thinking|begin_of_thought|inner_prefix)\|>|<unused94>thought|"
     r"<\|start\|>assistant<\|channel\|>(?:analysis|commentary)|<\|channel\|>(?:analysis|commentary))",
     re.IGNORECASE,

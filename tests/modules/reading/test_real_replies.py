@@ -43,6 +43,7 @@ NUMBERS |= {"४२": "42", "١٢": "12", "12万元": "120000", "3 crore": "3000
 NUMBERS |= dict.fromkeys(["√2", "3√2", "3π", "\\sqrt{16}", "10^400", "\\boxed{0.\\overline{3}}"])
 NUMBERS |= dict.fromkeys(["\\boxed{5, 7}", "\\boxed{5 \\text{ or } 7}", '{"answer": [12, 13]}'])
 NUMBERS |= dict.fromkeys(["12 or 13", "Between 5 and 7", "5 ± 1", "12万5千"])
+NUMBERS |= {"18, or $18.00": "18", "100 or 10^2": "100"}
 
 
 @pytest.mark.parametrize(("text", "number"), NUMBERS.items())
@@ -59,9 +60,17 @@ STATED += [
 STATED += ["So the final answer is: **Paris**.", "I think so.\nFinal Answer: Paris"]
 
 
-@pytest.mark.parametrize("text", [*STATED, "<think>Rome?</think>Paris"])
-def test_a_span_is_what_the_text_states(text: str) -> None:
-    assert read_answer(text, "span") == "Paris"
+SPANS = dict.fromkeys([*STATED, "<think>Rome?</think>Paris"], "Paris")
+SPANS |= {"Answer:\n\n- Paris\n- Rome\n\nBoth.": "- Paris\n- Rome", "Answer:\n```\n```": None}
+SPANS |= {
+    "Answer:\n```python\na = 1\nb = 2\n```\nDone": "a = 1\nb = 2",
+    "<think />Paris": "<think />Paris",
+}
+
+
+@pytest.mark.parametrize(("text", "span"), SPANS.items())
+def test_a_span_is_what_the_text_states(text: str, span: str | None) -> None:
+    assert read_answer(text, "span") == span
 
 
 EQUAL = [("\\frac{14}{3}", "\\dfrac{14}{3}"), ("3,14", "3.14"), ("1,250 people", "1250 people")]
