@@ -17,7 +17,7 @@ from .every_eval_ever import every_eval_ever
 from .inspect_logs import inspect_log, task_of
 from .lm_eval import lm_eval, task_at
 from .plain import has_row_an_answer, plain
-from .promptfoo import promptfoo
+from .promptfoo import are_results, promptfoo
 from .split_tables import split_table
 from .swe_bench import (
     has_details,
@@ -82,7 +82,7 @@ _FORMATS = (
     Format("swe-bench", (".json",), frozenset(), swe_bench_details, fits=has_details),
     Format("mini-swe-agent", (".json",), frozenset(), mini_swe_agent, fits=is_predictions),
     Format("promptfoo", _LINES, frozenset({"testIdx", "provider", "success"}), promptfoo),
-    Format("promptfoo", (".json",), frozenset({"results"}), promptfoo),
+    Format("promptfoo", (".json",), frozenset({"results"}), promptfoo, fits=are_results),
     Format("evaluation-table", (".json",), frozenset({"columns", "data"}), split_table, True),
     Format("table", (*_LINES, ".json", ".csv", ".tsv", ".parquet"), frozenset(), plain),
 )
@@ -159,11 +159,12 @@ def logs_in(place: Path) -> list[Path]:
 
 
 def _runs_of_agents(files: Sequence[Path]) -> list[Path]:
-    """The results that harnesses of agents wrote, without those of single trials below a run that
-    has them all.
-    """
+    """The results that harnesses of agents wrote, without those that another of them includes."""
     named = [file for file in files if file.name in _RUN_FILES]
     found = [file for file in named if format_of(file).name in _OF_AGENTS]
     # `result.json` is what Harbor calls the result of a trial and of a whole job alike.
     whole = {file.parent for file in found if file.name != "result.json"}
-    return [file for file in found if not whole.intersection(file.parent.parents)]
+    found = [file for file in found if not whole.intersection(file.parent.parents)]
+    # A report beside predictions is read with them.
+    predicted = {file.parent for file in found if file.name == "preds.json"}
+    return [file for file in found if file.name == "preds.json" or file.parent not in predicted]

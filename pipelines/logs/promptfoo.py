@@ -14,7 +14,6 @@ from .answers import (
     json_lines,
     log_amount,
     log_count,
-    log_fault,
     log_name,
     log_object,
     log_seconds,
@@ -28,6 +27,17 @@ FAILED_CALL = 2
 """`failureReason` of a result that is an error; 1 is an assertion that failed."""
 
 
+def _list_in(document: object) -> Any:
+    for _ in range(2):  # the list stands one or two levels deep, by version
+        if isinstance(document, Mapping):
+            document = document.get("results")
+    return document
+
+
+def are_results(document: Mapping[str, object]) -> bool:
+    return isinstance(_list_in(document), list)
+
+
 def promptfoo(path: Path) -> Iterator[LogAnswer]:
     """One agent per provider; with several prompts, one per prompt and provider.
 
@@ -37,14 +47,7 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     if path.suffix.casefold() != ".json":
         yield from _results(lambda: json_lines(path))
         return
-    results: object = json_document(path)
-    for _ in range(2):  # the list stands one or two levels deep, by version
-        if isinstance(results, dict):
-            results = results.get("results")
-    if not isinstance(results, list):
-        raise log_fault(
-            str(path), "there is not a list of 'results'; write it with promptfoo eval --output"
-        )
+    results = _list_in(json_document(path))
 
     def rows() -> Iterator[tuple[str, dict[str, object]]]:
         for number, result in enumerate(results, 1):

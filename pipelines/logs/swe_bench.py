@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ..base.wording import counted
 from .answers import (
     LogAnswer,
     json_document,
@@ -52,25 +53,36 @@ def swe_bench_report(path: Path) -> Iterator[LogAnswer]:
     """A report of the harness, or a submission's `results.json`. The agent is the file's name, or
     of `results.json` the folder's.
     """
-    resolved, tasks = _verdicts(json_document(path), str(path))
+    document, where = json_document(path), str(path)
+    resolved, tasks = _verdicts(document, where)
+    if missing := _listed(document, ("incomplete_ids",), where):
+        said = f"nothing was submitted for {counted(len(missing), 'task')}, counted as failed"
+        yield LogAnswer(where, "", "", None, None, read_as=said)
     for task in tasks:
-        yield task_outcome(str(path), task, entrant_of(path), task in resolved)
+        yield task_outcome(where, task, entrant_of(path), task in resolved)
 
 
 def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], list[str]]:
     """The tasks that are resolved, and all of which the report says whether they are."""
     named = next(name for name in _RESOLVED if isinstance(document.get(name), list))
     resolved = {log_name(task, named, where) for task in log_list(document[named], named, where)}
-    tasks = set(resolved)
-    for name in _LISTS:
-        listed = document.get(name)
-        if isinstance(listed, list):
-            tasks.update(log_name(task, name, where) for task in listed)
+    # What is pending was submitted, but its tests have not run yet.
+    tasks = resolved | _listed(document, _LISTS, where)
+    tasks -= _listed(document, ("pending_ids",), where)
     # A task that stands in both lists cannot be told right or wrong.
     failed = log_list(document.get("unresolved_ids") or [], "unresolved_ids", where)
     if both := resolved.intersection(map(str, failed)):
         raise log_fault(where, f"{min(both)} is resolved and unresolved; make the report again")
     return resolved, sorted(tasks)
+
+
+def _listed(document: Mapping[str, object], names: Iterable[str], where: str) -> set[str]:
+    tasks: set[str] = set()
+    for name in names:
+        listed = document.get(name)
+        if isinstance(listed, list):
+            tasks.update(log_name(task, name, where) for task in listed)
+    return tasks
 
 
 def has_details(document: Mapping[str, object]) -> bool:
@@ -122,9 +134,9 @@ def is_predictions(document: Mapping[str, object]) -> bool:
 
 
 def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
-    """Read `preds.json`, with a trajectory of each task in the same folder. A report of the
-    harness, there or in `results` below, says which patches are right; without one, only tasks
-    without a patch are known to have failed.
+    """Read `preds.json` of SWE-agent or mini-SWE-agent, with a trajectory of each task in the same
+    folder. A report of the harness, there or in `results` below, says which patches are right;
+    without one, only tasks without a patch are known to have failed.
     """
     report = _report_beside(path)
     for task, value in json_document(path).items():
@@ -163,7 +175,8 @@ def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
 
 def _trajectory(folder: Path, task: str) -> Mapping[str, object]:
     """The `info` of a task's trajectory; empty where there is none."""
-    for place in (folder / task / f"{task}.traj.json", folder / f"{task}.traj.json"):
+    named = (f"{task}.traj.json", f"{task}.traj")
+    for place in [folder / below / name for below in (task, "") for name in named]:
         # A task's name comes from the log, and must not lead out of its folder.
         if place.is_file() and folder.resolve() in place.resolve().parents:
             return log_object(json_document(place).get("info"), "info", str(place))

@@ -48,6 +48,8 @@ _RUNNERS = re.compile(r"(?:(?:^|[\s/]|\s-m)(?:pytest|py\.test)|\s-m ?unittest)(?
 """Commands that say how many tests they ran; not a folder of such a name."""
 _RAN = re.compile(r"(?:\b|m)\d+ (?:passed|skipped|xfailed|xpassed)\b|\[100%\]|(?:^|m)OK\b")
 """What they say once tests have passed; an `m` ends the code of a colour."""
+_RAN_NONE = re.compile(r"Ran 0 tests in |[#ℹ] tests 0$")
+"""What unittest (before Python 3.12) and Node say, with exit code 0, where they found no test."""
 _PYTHON = re.compile(
     "(?:env\0(?:[^\0]+=[^\0]*\0)*)?(?:[^\0]*/)?python(?:3[0-9.]*)?\0"
     "(?:(?:-[bBdEIOPqRsSuv]+|-[WX]\0?[^\0]+)\0)*(?=[^-]|-[mc]\0)"
@@ -255,8 +257,11 @@ async def _run(
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
     silent = _RUNNERS.search(" ".join(words)) and not any(map(_RAN.search, spoken))
-    right = code == 0 and done and not silent
-    if code == 0 and not right:
+    empty = any(map(_RAN_NONE.match, spoken))
+    right = code == 0 and done and not silent and not empty
+    if empty:
+        lines.append("the check found no test to run")
+    elif code == 0 and not right:
         lines.append("the check did not come to its end, as where an answer ends its process")
     fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
     said = None

@@ -149,6 +149,11 @@ def test_reports_of_swe_bench_and_results_which_say_nothing_of_tasks_in_no_list(
     found = fm.import_log(write_json(tmp_path / "gpt-4o.first.json", REPORT))
     expected = {"a__b-1": True, "a__b-2": False, "a__b-3": False, "c__d-1": False}
     assert solved(found) == {"gpt-4o.first": expected}
+    late = {"submitted_ids": [*expected, "c__d-2"], "pending_ids": ["c__d-2"]}
+    part = write_json(tmp_path / "part.json", REPORT | late | {"incomplete_ids": ["c__d-3"]})
+    some = fm.import_log(part)
+    assert solved(some) == {"part": {**expected, "c__d-3": False}}
+    assert some.read_as == [f"{part}: nothing was submitted for 1 task, counted as failed"]
     assert {row["question_id"]: row["cluster"] for row in outcomes(found)}["c__d-1"] == "c/d"
     document = {"resolved": ["a__b-1"], "no_generation": ["a__b-2"], "no_logs": []}
     found = fm.import_log(write_json(tmp_path / "entry" / "results" / "results.json", document))
@@ -197,11 +202,14 @@ def predictions(folder: Path) -> Path:
     return write_json(folder / "preds.json", document)
 
 
-def test_predictions_of_mini_swe_agent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("report", ["results/m.report.json", "results.json"])
+def test_predictions_of_swe_agent(report: str, tmp_path: Path) -> None:
     found = fm.import_log(predictions(tmp_path))
     assert solved(found) == {"m": {"a__b-3": False}}
     assert found.left_out == {"samples whose patch no report of the harness beside it judges": 2}
-    write_json(tmp_path / "results" / "m.report.json", REPORT)
+    write_json(tmp_path / report, REPORT)
+    trajectory = tmp_path / "a__b-1" / "a__b-1.traj.json"
+    trajectory.rename(trajectory.with_suffix(""))  # as SWE-agent names it
     found = fm.import_log(tmp_path)
     assert solved(found) == {"m": {"a__b-1": True, "a__b-2": False, "a__b-3": False}}
     (run,) = found.runs.values()

@@ -246,6 +246,7 @@ def added(files: dict[str, list[str]]) -> str:
         (f"{BARE} -c 'import atexit as a, os; print(7); a.register(os._exit, 3)'", "x = 1", "7"),
         (f"{BARE} -c 'from test_add import *; unittest.main()'", "add = max", "FAILED"),
         (f"{BARE} README", "import sys\nsys.exit(0)", ENDED),
+        (f"{BARE} -m unittest add", "add = max", "the check found no test to run"),
         (f"{BARE} made.py", added({"x.py": [""]}), "FileNotFoundError: "),
         (f"{BARE} -m made", added({"x.py": [""]}), "ImportError: No module named made"),
         (f"{BARE} -c 'exec(open(\"add.py\").read())'", "raise SystemExit", ENDED),
