@@ -29,11 +29,10 @@ EARLIER = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
 """How earlier versions write `disputed` in their files."""
 
 
-def _checked_rule(parameter: str, rule: str) -> str:
+def _checked_rule(parameter: str, rule: object) -> str:
     if rule == EARLIER:
         return DISPUTED
-    checked_among(parameter, rule, RULES)
-    return rule
+    return checked_among(parameter, rule, RULES)
 
 
 def _rules_written(rule: str) -> tuple[str, str]:
