@@ -214,7 +214,7 @@ def failure_of(
         )
     # 424 is Cloudflare's status for a prompt that its guardrails block, but TGI's for a reply that
     # failed midway. 498 is Groq's for a flex tier without capacity, 499 that of a cancelled call.
-    flagged = _FLAGGED.search(said)  # not the whole text, which may repeat the question
+    flagged = _flagged(text, said)
     if status in (408, 409, 425, 429, 498, 499) or (status == 424 and not flagged):
         passing = True
     no_channel = status == 503 and not endpoint.answered and _NO_CHANNEL.search(words)
@@ -472,6 +472,7 @@ _FLAGGED = pattern(
     r"违规内容|内容违规|不合规|安全策略|安全风险"
 )
 """Said of a request whose content is refused, so that no other setting helps."""
+_CODE = re.compile(r'(?<!\\)"(?:code|type|reason)"\s*:\s*"([^"\\]*)"')
 _NUMBERED = re.compile(r"\S*\d\S*")
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
@@ -488,7 +489,7 @@ def changes_of(
     words = f"{text} {reason}".casefold()
     refused = status in (400, 422, 501) or _UNSERVED in words
     refused |= status == 500 and attempt > 1
-    if not refused or isinstance(problem, ContextLengthError) or _FLAGGED.search(reason):
+    if not refused or isinstance(problem, ContextLengthError) or _flagged(text, reason):
         return
     system = not habits.folds and _has_system(payload.get("messages") or ())
     if system and _NO_SYSTEM.search(words):
@@ -516,6 +517,14 @@ def _named(name: str, value: object) -> str:
     if isinstance(value, str):
         said += f"|(?<=['\"]){re.escape(value.casefold())}(?=['\"])"
     return f"(?<![a-z])(?:{said})(?![a-z])"
+
+
+def _flagged(text: str, reason: str) -> bool:
+    """Whether the words or the codes of a refusal name its content. The whole text is not searched:
+    it may repeat the question.
+    """
+    said = [reason, *map(str.casefold, _CODE.findall(text))]
+    return any(map(_FLAGGED.search, said))
 
 
 def says_other(problem: Exception, before: Exception) -> bool:

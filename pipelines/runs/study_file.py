@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from ...modules.base.keyed import Keyed
 from ...modules.base.usage import UsageFields
@@ -10,6 +11,9 @@ from ..base.run_files import RunSettings, ScoreFields
 
 DEFAULT = "default"
 """What the first trial's program is called beside the `winner`."""
+
+WORSE = "b"
+"""The outcome of a winner that is shown to be worse, as in a comparison."""
 
 
 class TrialEntry(Keyed):
@@ -60,6 +64,13 @@ class WinnerJudged(Keyed):
     unread: str | None = None
     failures: str = ""
     handed_over: str = "winner"
+
+    @classmethod
+    def of(cls, document: Mapping[str, object]) -> Self:
+        """As `Keyed.of`; in earlier versions the outcome alone said what is handed over."""
+        if document.get("outcome") == WORSE:
+            document = {"handed_over": DEFAULT, **document}
+        return super().of(document)
 
 
 class StudyReport(Keyed):

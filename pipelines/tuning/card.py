@@ -30,7 +30,7 @@ from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
-from ..runs.study_file import StudyReport
+from ..runs.study_file import StudyReport, WinnerJudged
 from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in, setting_words
 
@@ -63,7 +63,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.paid(document.get("paid") or totals(folder).to_dict(), document.get("lost"))
     held_out = document.get("validation") or {}
     outcome = held_out.get("outcome") or ""
-    handed_over = held_out.get("handed_over", WINNER)
+    handed_over = WinnerJudged.of(held_out).handed_over
     card.outcome = AGAINST.get(outcome, outcome)
     if held_out.get(handed_over):
         card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +25,20 @@ DISPUTED, NEVER, ALWAYS = RULES = ("disputed", "never", "always")
 CHEAP, TEAM, PERSON = "cheap", "team", "person"
 
 
-def _checked_rule(parameter: str, rule: str) -> str:
-    checked_among(parameter, rule, RULES)
-    return rule
+EARLIER = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
+"""How earlier versions write `disputed` in their files."""
+
+
+def _checked_rule(parameter: str, rule: object) -> str:
+    if rule == EARLIER:
+        return DISPUTED
+    return checked_among(parameter, rule, RULES)
+
+
+def _rules_written(rule: str) -> tuple[str, str]:
+    """A rule as calibrations have it: of this version, and of earlier ones."""
+    earlier = EARLIER if rule == DISPUTED else rule
+    return rule, json.dumps(earlier, sort_keys=True)
 
 
 class Router(
@@ -163,7 +175,7 @@ class Router(
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
         # Another rule would keep other questions than those that the promise is about.
-        same_rule = self.rule == calibration.rule
+        same_rule = calibration.rule in _rules_written(self.rule)
         for index, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
             # The promise is about questions like those of the calibration.

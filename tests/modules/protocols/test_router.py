@@ -11,6 +11,7 @@ from refusals import refused
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.protocols.router.router import EARLIER
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.replies import filled
@@ -77,6 +78,10 @@ def test_short_specs_and_yaml_and_saved_folders(tmp_path: Path) -> None:
     written.save(tmp_path / "saved")
     for again in (fm.load_program(tmp_path / "saved"), program_of(written.describe())):
         assert again.describe() == written.describe()
+    document = json.loads((tmp_path / "saved/program.json").read_text())
+    document["program"]["rule"] = EARLIER
+    disputed = program_of(document["program"])
+    assert disputed.rule == disputed.describe()["rule"] == "disputed"
 
 
 def test_its_report_counts_branches(scripted: ScriptedServer) -> None:

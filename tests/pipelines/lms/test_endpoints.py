@@ -534,16 +534,17 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(
-            f"flagged with {status}",
-            once(error(status, words), at=0),
+            f"flagged with {status}, {code}",
+            once(error(status, words, code=code), at=0),
             (None, "A", "A"),
             f"({status}: {words})",
             calls=3,
             paid=2,
         )
-        for status, words in (
-            (403, "x requires moderation: your input was flagged"),
-            (424, "Prompt blocked due to security configurations"),
+        for status, words, code in (
+            (403, "x requires moderation: your input was flagged", None),
+            (403, "The answer was refused.", "content_filter"),
+            (424, "Prompt blocked due to security configurations", None),
         )
     ),
     Behaviour("too long", once(LONG), MIDDLE, "refused the request", calls=3, paid=2),

@@ -302,8 +302,14 @@ def test_a_winner_that_is_worse_or_unreadable_is_not_handed_over(
     handed_over = fm.load_program(tmp_path / "out")
     named = [program.strategy for program in (found, handed_over, study.best)]
     assert named == ["cot", "simple", "simple"]
+    written = tmp_path / "out/study.json"
+    if not said:  # files of earlier versions say by the outcome alone what is handed over
+        written.write_text(written.read_text().replace('"handed_over": "default"', '"of_old": 1'))
+    assert ("handed_over" in written.read_text()) == bool(said)
     assert KIND.card(tmp_path / "out").scores[0].value == study.default.accuracy == 1.0
-    assert judged(tuned(scripted, space, tmp_path / "out")) == judged(study)
+    again = tuned(scripted, space, tmp_path / "out")
+    assert judged(again) == judged(study)
+    assert again.validation.accuracy == study.validation.accuracy
 
 
 def test_a_budget_that_cannot_be_held_pauses_it(scripted: Any, tmp_path: Path) -> None:
