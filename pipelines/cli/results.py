@@ -33,6 +33,8 @@ from .show import answered, console, finish, plain_table, show_dialogue, show_li
 
 LISTED = 15  # questions in a list, so that it fits a screen
 LONGEST_QUESTION = 60  # characters
+OTHERS = 20  # columns of a list of questions besides name and text, where answers are labels
+LONGEST_ID = 16
 COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)")
 WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "kind", "score", "calls")
@@ -203,18 +205,24 @@ def _verdict(row: ResultRow) -> str:
 
 def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
     table = plain_table("question", "", "answer", "gold", "", last_left=True, no_wrap=True)
+    # A long id would be cut: its question is then named by its number, as `show` takes it, too.
+    names = {row.id: row.id for row in run.rows}
+    if max(map(len, names)) > LONGEST_ID:
+        names = {name: str(number) for number, name in enumerate(names, 1)}
+    left = out.width - max(map(len, ["question", *names.values()])) - OTHERS
+    room = max(10, min(LONGEST_QUESTION, left))
     for row in rows[:LISTED]:
-        text = shortened(row.error or row.question, LONGEST_QUESTION)
+        text = shortened(row.error or row.question, room)
         answer = shortened(str(row.answer or "–"), 20)
         gold = shortened(gold_text(row.gold) or "–", 20)
-        table.add_row(row.id, _verdict(row), answer, gold, text)
+        table.add_row(names[row.id], _verdict(row), answer, gold, text)
     if run.stopped:
         out.print(as_sentence(run.stopped), soft_wrap=True)
     out.print(run.lines()[0], soft_wrap=True)
     out.print(table)
     if len(rows) > LISTED:
         out.print(f"and {counted(len(rows) - LISTED, 'more row')}")
-    following = shlex.join(["folkmoot", "show", str(run.folder), rows[0]["id"]])
+    following = shlex.join(["folkmoot", "show", str(run.folder), names[rows[0].id]])
     out.print(f"next: {following}", soft_wrap=True)
 
 

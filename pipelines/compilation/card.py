@@ -50,10 +50,12 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
             name = metric_name(document)
             score = Score.of(name, phase_result["scores"][name])
             card.scores = [score]
-            held_out.append(f"{phase}: {judged(score, phase_result['counts'])}")
-    # Where nothing is better, the program after is the one before.
+            held_out.append(f"{phase} {judged(score, phase_result['counts'])}")
+    # Without an evaluation after, the program is the one before.
+    if len(evaluated) < 2:
+        held_out = [words.removeprefix("before ") for words in held_out[:1]]
     if held_out:
-        card.sentences.append(f"Held out, {'; '.join(held_out[: len(evaluated)])}.")
+        card.sentences.append(f"Held out: {'; '.join(held_out)}.")
     if pair := result.get("comparison"):
         # Without an evaluation after, the given program was compared with itself.
         if len(evaluated) > 1:

@@ -56,13 +56,13 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.ended(document.get("stopped") or "not finished")
     tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
     if tested:
-        score = Score.of("accuracy", tested["scores"]["accuracy"])
-        card.scores = [score]
-        card.sentences = [f"Test: {judged(score, tested['counts'])}."]
+        accuracy = Score.of("accuracy", tested["scores"]["accuracy"])
+        card.scores = [accuracy]
+        card.sentences = [f"Test: {judged(accuracy, tested['counts'])}."]
     # Trained on recorded answers, it was tested on such, and has no run of its own.
     elif replayed:
-        score = {**replayed["consensus"], "n": replayed["questions"]}
-        card.scores = [Score.of("consensus", score)]
+        consensus = {**replayed["consensus"], "n": replayed["questions"]}
+        card.scores = [Score.of("consensus", consensus)]
         card.sentences = list(map(as_sentence, replayed["verdict"]))
         for name, figure in replayed.items():
             if name != "consensus" and isinstance(figure, Mapping) and "value" in figure:

@@ -32,7 +32,7 @@ def test_a_plan_first_then_figures_in_words_or_as_json(scripted: Any, files: lis
     assert "16 training questions (0 to learn from, 16 to select by), 9 held out" in done.stderr
     assert "at most" in done.stderr
     assert "a gain: accuracy +" in done.stdout
-    assert re.search(r"; after: 100\.0% \[.*\] on 9 questions\.\n", done.stdout)
+    assert re.search(r"; after 100\.0% \[.*\] on 9 questions\.\n", done.stdout)
     assert "file: out/prompts.md" in done.stdout
     assert "Bootstrapped" not in done.stdout + done.stderr
     quiet = run(scripted, *words, "--quiet")

@@ -62,7 +62,7 @@ def test_the_sentence_that_answers_depend_on_is_found(scripted: Any, name: str) 
     assert result.after["scores"]["accuracy"]["value"] == 1.0
     assert result.verdict.startswith("a gain: accuracy +")
     result.after = result.before  # as where both are equally good and long
-    assert any("; after: 100.0% [" in line for line in result.lines())
+    assert any("; after 100.0% [" in line for line in result.lines())
     assert (prompts_of(given), Simple.instructions) == (before, told)
 
 
