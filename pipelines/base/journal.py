@@ -5,10 +5,12 @@ a kill.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import threading
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -94,12 +96,15 @@ class Room:
         self.folder = folder.absolute()
         self._file = self.folder / f".room-{os.getpid()}-{id(self):x}"
         self._taken = False
+        _free_abandoned(self.folder)
+        # Locked for as long as this process lives.
+        self._lock = open(self._file, "wb")  # noqa: SIM115
         try:
-            with open(self._file, "wb") as file:
-                # Not `truncate`, which takes no space on the disk.
-                os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Not `truncate`, which takes no space on the disk.
+            os.posix_fallocate(self._lock.fileno(), 0, ROOM_BYTES)
         except OSError as problem:  # some file systems cannot reserve space
-            self._file.unlink(missing_ok=True)
+            self._free()
             if problem.errno == errno.ENOSPC:
                 raise
         Room._held[self.folder] = self
@@ -119,14 +124,26 @@ class Room:
             room = cls._held.get(folder)
             if room is not None:
                 first, room._taken = not room._taken, True
-                room._file.unlink(missing_ok=True)
+                room._free()
                 return first
         return False
 
-    def close(self) -> None:
+    def _free(self) -> None:
         self._file.unlink(missing_ok=True)
+        self._lock.close()  # an open file keeps its space
+
+    def close(self) -> None:
+        self._free()
         if Room._held.get(self.folder) is self:
             del Room._held[self.folder]
+
+
+def _free_abandoned(folder: Path) -> None:
+    """Remove what killed processes had reserved, each of which would keep its space for ever."""
+    for path in folder.glob(".room-*"):
+        with suppress(OSError), open(path, "rb") as file:  # else its process is alive
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
 
 
 class Journal:

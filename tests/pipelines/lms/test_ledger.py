@@ -341,6 +341,7 @@ def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) ->
         again.close()
         assert Counter(line["key"] for line in read_ledger(tmp_path)) == {"a": 1, "b": 1, "c": 1}
     assert [usage.calls for usage in again.bill()] == [2, 1]
+    assert not list(tmp_path.glob(".room-*"))  # nor is the killed one's space kept
 
 
 def test_a_full_disk_is_said_and_later_lines_are_whole(tmp_path: Path) -> None:
