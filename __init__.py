@@ -165,7 +165,7 @@ _WHERE = {
 
 
 def _attached() -> Registry[object]:
-    """The names that attached rooms and other packages add, by their entry points."""
+    """Return the names that attached rooms and other packages add, by their entry points."""
     from .modules.base.registry import FUNCTIONS
 
     return FUNCTIONS

@@ -41,7 +41,7 @@ class Worked:
 
 @cache
 def examples() -> Mapping[str, tuple[dspy.Example, ...]]:
-    """Examples by kind."""
+    """Return examples by kind."""
     return {
         kind: tuple(
             dspy.Example(

@@ -9,7 +9,7 @@ import yaml
 
 
 def shipped_yaml(package: str, name: str) -> Any:
-    """What a file beside the modules of a package holds."""
+    """Return what a file beside the modules of a package holds."""
     text = (files(package) / name).read_text(encoding="utf-8")
     # libyaml reads it ten times as fast, where PyYAML was built with it.
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -152,7 +152,7 @@ class Browser:
                 return result
 
     def _next(self, end: float, what: str) -> dict[str, Any]:
-        """The next message of the browser; events are noted on the way."""
+        """Return the next message of the browser; events are noted on the way."""
         while b"\0" not in self._came:
             ready, _, _ = select.select([self._in], [], [], max(0.0, end - time.monotonic()))
             if not ready:
@@ -192,7 +192,7 @@ class Browser:
             self._next(end, url)
 
     def js(self, script: str) -> Any:
-        """The value of an expression in the page, or what its promise gives."""
+        """Return the value of an expression in the page, or what its promise gives."""
         found = self.send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )

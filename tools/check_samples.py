@@ -91,14 +91,14 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def plain(text: str) -> str:
-    """Lower case, digits without separators, no articles, no punctuation, single spaces."""
+    """Return lower case, digits without separators, no articles, no punctuation, single spaces."""
     joined = re.sub(r"(?<=\d),(?=\d{3})|['’]", "", text.lower())
     words = re.sub(r"[^\w.]|\.(?!\d)", " ", joined).split()
     return " ".join(word for word in words if word not in ("a", "an", "the"))
 
 
 def occurs(part: str, text: str) -> bool:
-    """Whether `part` stands in `text` as whole words, both read by `plain`; nothing occurs
+    """Return whether `part` stands in `text` as whole words, both read by `plain`; nothing occurs
     nowhere.
     """
     return _within(plain(part), plain(text))
@@ -109,7 +109,8 @@ def _within(words: str, text: str) -> bool:
 
 
 def evaluate(expression: str) -> Fraction:
-    """The exact value of a sum, difference, product or quotient of plain numbers, brackets allowed.
+    """Return the exact value of a sum, difference, product or quotient of plain numbers, brackets
+    allowed.
 
     Raises ValueError for anything else (names, calls, powers) and for a division by zero.
     """
@@ -132,8 +133,8 @@ def evaluate(expression: str) -> Fraction:
 
 
 def check(folder: Path) -> list[str]:
-    """Everything that is wrong with the sample set in `folder`, one sentence each; empty if all is
-    well.
+    """Return everything that is wrong with the sample set in `folder`, one sentence each; empty if
+    all is well.
     """
     problems: list[str] = []
     documents = _read(folder / CORPUS_FILE, Document, problems)

@@ -71,7 +71,7 @@ MESSAGE_FIELDS = {
 
 
 def refused_field(body: dict[str, Any]) -> str | None:
-    """The first field of a request that OpenAI's server would not take."""
+    """Return the first field of a request that OpenAI's server would not take."""
     for name in body.keys() - FIELDS:
         return str(name)
     for message in body["messages"]:
@@ -183,7 +183,7 @@ class _Trapped(socketserver.StreamRequestHandler):
 
 
 def command_of(name: str) -> str:
-    """The command of a team; its framework's environment is made where there is none."""
+    """Return the command of a team; its framework's environment is made where there is none."""
     (file,) = (file for file in TEAMS.iterdir() if file.stem in (name, f"{name}_team"))
     place = ROOT / ".venv" / f"frameworks-{name}"
     mark = place / ".installed"
@@ -204,7 +204,9 @@ def command_of(name: str) -> str:
 
 
 def tasks() -> list[fm.Question]:
-    """Tasks that are done where the file says what only the mock knows, from their own text."""
+    """Return tasks that are done where the file says what only the mock knows, from their own
+    text.
+    """
     return [
         fm.Question(
             id=f"q{number}",
@@ -218,7 +220,7 @@ def tasks() -> list[fm.Question]:
 
 
 def questions() -> list[fm.Question]:
-    """Questions whose gold option the mock knows from their text."""
+    """Return questions whose gold option the mock knows from their text."""
     choices = {"A": "bank", "B": "mall"}
     return [
         fm.Question(
@@ -240,7 +242,7 @@ def evaluated(program: Any, url: str, out: str | Path, acts: bool) -> fm.Evaluat
 
 
 def faults_of(program: Any, acts: bool, trap: Trap, out: Path) -> tuple[list[str], Counter[str]]:
-    """What is wrong with an undisturbed run, and what the server counted."""
+    """Return what is wrong with an undisturbed run, and what the server counted."""
     trap.hosts.clear()
     with Mock() as server:
         result = evaluated(program, server.url, out, acts)
@@ -262,8 +264,8 @@ def faults_of(program: Any, acts: bool, trap: Trap, out: Path) -> tuple[list[str
 def faults_after_a_kill(
     command: str, acts: bool, calls: int, in_flight: int, out: Path
 ) -> list[str]:
-    """What is wrong when the run is killed after half of its calls, and started again. At most the
-    calls in flight are paid again.
+    """Return what is wrong when the run is killed after half of its calls, and started again. At
+    most the calls in flight are paid again.
     """
     with Mock(delay=0.05) as server:
         kind = "tasks" if acts else "questions"
@@ -284,7 +286,7 @@ def faults_after_a_kill(
 
 
 def faults_without_funds(command: str, acts: bool, calls: int, out: Path) -> list[str]:
-    """What is wrong when the account is empty after half of the calls."""
+    """Return what is wrong when the account is empty after half of the calls."""
     with Mock(funds=calls // 2) as server:
         began = time.monotonic()
         result = evaluated(fm.Command(command, timeout=300), server.url, out, acts)
@@ -301,8 +303,8 @@ def faults_without_funds(command: str, acts: bool, calls: int, out: Path) -> lis
 
 
 def checked(name: str, team: Any, trap: Trap, acts: bool = False) -> bool:
-    """Whether a team (a command, or a function) passes all that it is put through, on questions or
-    on tasks, which is printed in a line.
+    """Return whether a team (a command, or a function) passes all that it is put through, on
+    questions or on tasks, which is printed in a line.
     """
     program = fm.Command(team, timeout=300) if isinstance(team, str) else team
     began = time.perf_counter()
@@ -338,7 +340,7 @@ def proxied(trap: Trap) -> Iterator[None]:
 
 
 def main(names: list[str]) -> int:
-    """The exit code: 1 where a team did not pass."""
+    """Return the exit code: 1 where a team did not pass."""
     if names[:1] == ["--child"]:
         command, url, out, kind = names[1:]
         evaluated(fm.Command(command, timeout=300), url, out, kind == "tasks")

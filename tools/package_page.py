@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def absolute(text: str, repository: str, tag: str) -> str:
-    """The text with every relative link, and every picture as the file itself."""
+    """Return the text with every relative link, and every picture as the file itself."""
     at = f"https://github.com/{repository}"
 
     def link(found: re.Match[str]) -> str:

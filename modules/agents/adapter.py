@@ -22,7 +22,7 @@ from .reply import parse_reply
 
 
 def settings_of(lm: dspy.BaseLM) -> dict[str, object]:
-    """The settings of an LM that are not None, without addresses, headers and keys."""
+    """Return the settings of an LM that are not None, without addresses, headers and keys."""
     settings = {**lm.kwargs, **getattr(lm, "passed", {})}
     return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
 
@@ -81,20 +81,20 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     def messages(
         self, signature: object, demos: Sequence[object], inputs: Mapping[str, object]
     ) -> list[tuple[str, str]]:
-        """What an LM without a profile is asked, as (role, text)."""
+        """Return what an LM without a profile is asked, as (role, text)."""
         asked = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
         return [("system", system_text(signature, self.wording)), *asked]
 
 
 def profile_of(lm: object) -> Profile | None:
-    """The profile of an LM that `fm.lm` made; None for any other."""
+    """Return the profile of an LM that `fm.lm` made; None for any other."""
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
 
 
 def unobserved(lm: dspy.BaseLM, settings: Mapping[str, object]) -> bool:
-    """Whether an LM can be asked without DSPy, because nothing of DSPy's but its history would see
-    the call: no callback (such as tracing), usage tracker or stream.
+    """Return whether an LM can be asked without DSPy, because nothing of DSPy's but its history
+    would see the call: no callback (such as tracing), usage tracker or stream.
     """
     watched = settings["callbacks"] or settings["usage_tracker"] or settings["send_stream"]
     return getattr(lm, "direct", None) is not None and not (lm.callbacks or watched)
@@ -112,7 +112,7 @@ class Written:
     extra: Mapping[str, Any]
 
     def checked(self) -> tuple[Config, Mapping[str, object]]:
-        """The sampling as DSPy's Config, which checks and rounds it, and as the fields of a
+        """Return the sampling as DSPy's Config, which checks and rounds it, and as the fields of a
         request. Both are cached: do not change them.
         """
         sampling = self.sampling
@@ -122,7 +122,7 @@ class Written:
         return _checked(tuple(sampling.items()))
 
     def request(self, model: str) -> Request:
-        """The request as an object of DSPy's."""
+        """Return the request as an object of DSPy's."""
         return Request(
             model=model,
             system=self.system,
@@ -138,7 +138,7 @@ def _checked(sampling: tuple[tuple[str, object], ...]) -> tuple[Config, Mapping[
 
 
 def sampling_of(config: Config) -> dict[str, Any]:
-    """The sampling as the fields of an OpenAI-style request."""
+    """Return the sampling as the fields of an OpenAI-style request."""
     sampling = without_none({name: getattr(config, name) for name in SAMPLING})
     stops = sampling.pop("stop", None)
     if stops:
@@ -170,7 +170,7 @@ class Asked:
         return self.written().request(self.lm.model)
 
     def written(self) -> Written:
-        """The request in the layout of the LM's profile."""
+        """Return the request in the layout of the LM's profile."""
         lm, profile = self.lm, self.lm.profile
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)
@@ -192,7 +192,7 @@ class Asked:
         return {} if rollout is None else {"rollout_id": rollout}
 
     def read(self, text: str | None) -> dict[str, str]:
-        """The fields of a reply. An LM that answers with an option's text gets that option's
+        """Return the fields of a reply. An LM that answers with an option's text gets that option's
         label as its answer.
         """
         profile = self.lm.profile

@@ -21,7 +21,9 @@ of such a file.
 
 
 def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
-    """The worked question that a user names or gives. Raises UserError naming what is wrong."""
+    """Return the worked question that a user names or gives. Raises UserError naming what is
+    wrong.
+    """
     known = worked_examples()
     if isinstance(demonstration, str) and demonstration in known:
         return known[demonstration]
@@ -40,8 +42,8 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
 
 
 def held(demonstration: Demonstration | None) -> str | dict[str, object] | None:
-    """A demonstration as it is saved with a program: its built-in name, or its whole content; None
-    stays None.
+    """Return a demonstration as it is saved with a program: its built-in name, or its whole
+    content; None stays None.
     """
     if demonstration is None or (
         isinstance(demonstration, str) and demonstration in worked_examples()
@@ -51,8 +53,8 @@ def held(demonstration: Demonstration | None) -> str | dict[str, object] | None:
 
 
 def _checked(where: str, content: Mapping[str, object]) -> Worked:
-    """The worked question in the content of a file: a question with its answer, as in any data, and
-    what replies say of it. Raises UserError.
+    """Return the worked question in the content of a file: a question with its answer, as in any
+    data, and what replies say of it. Raises UserError.
     """
     question = from_row({"id": "demonstration", **content}, where)
     of_question = {name: question[name] for name in (*INPUTS, "answer")}
@@ -66,7 +68,7 @@ def _checked(where: str, content: Mapping[str, object]) -> Worked:
 
 
 def demo_of(worked: Worked, signature: type[dspy.Signature], **more: object) -> dspy.Example:
-    """The worked question as a DSPy demo for an agent with this signature.
+    """Return the worked question as a DSPy demo for an agent with this signature.
 
     `more` are notes and output fields for this agent alone. Raises UserError if an output field of
     the signature has no text.

@@ -22,8 +22,8 @@ _CONFIG = frozenset((*SAMPLING, "rollout_id"))
 async def predict_directly(
     predict: dspy.Predict, arguments: Mapping[str, Any]
 ) -> dspy.Prediction | None:
-    """The prediction of `predict.acall(**arguments)`; None, without a call, if DSPy has to make
-    it.
+    """Return the prediction of `predict.acall(**arguments)`; None, without a call, if DSPy has to
+    make it.
     """
     settings = dspy.settings.config
     lm = predict.lm or settings["lm"]
@@ -43,7 +43,9 @@ async def predict_directly(
 
 
 def _unwatched(predict: dspy.Predict, lm: dspy.BaseLM, settings: Mapping[str, object]) -> bool:
-    """Whether nothing would see the call, nor read its reply differently from our adapter."""
+    """Return whether nothing would see the call, nor read its reply differently from our
+    adapter.
+    """
     return (
         type(settings["adapter"]) is ProfileAdapter
         and profile_of(lm) is not None

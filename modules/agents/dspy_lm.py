@@ -28,7 +28,7 @@ ASKED_BY_CALL = frozenset(("n", "num_generations", "rollout_id", "cache"))
 
 
 def can_be_awaited(lm: object) -> bool:
-    """Whether an LM can be asked asynchronously; others are asked in threads."""
+    """Return whether an LM can be asked asynchronously; others are asked in threads."""
     if isinstance(lm, dspy.LM):
         return isinstance(lm.engine, str)
     unset = getattr(dspy.BaseLM, "aforward", None)
@@ -38,8 +38,8 @@ def can_be_awaited(lm: object) -> bool:
 def arguments_of(
     lm: dspy.BaseLM, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
 ) -> tuple[list[Request], dict[str, Any]]:
-    """The arguments, by position and by name, for calling an LM so that it replies once to these
-    messages (role, text).
+    """Return the arguments, by position and by name, for calling an LM so that it replies once to
+    these messages (role, text).
     """
     chat = [{"role": role, "content": text} for role, text in messages]
     request = _request(lm, chat, {**lm.kwargs, **settings})
@@ -50,7 +50,7 @@ def arguments_of(
 
 
 def texts_of(request: Request) -> list[tuple[str, str]]:
-    """The messages of a request as (role, text), the system prompt first."""
+    """Return the messages of a request as (role, text), the system prompt first."""
     system = request.system or ""
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") for part in system)
@@ -59,7 +59,7 @@ def texts_of(request: Request) -> list[tuple[str, str]]:
 
 
 def reply_text(outputs: object) -> str:
-    """The text of the first reply in what DSPy's LMs return."""
+    """Return the text of the first reply in what DSPy's LMs return."""
     first = outputs
     if isinstance(outputs, list) and outputs:
         first = outputs[0]
@@ -71,7 +71,9 @@ def reply_text(outputs: object) -> str:
 
 
 async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[str, Any]) -> str:
-    """The text of the reply of an LM made by `fm.lm`; the call is kept in DSPy's histories."""
+    """Return the text of the reply of an LM made by `fm.lm`; the call is kept in DSPy's
+    histories.
+    """
     from dspy.clients.execution import CallResult, PreparedCall, finalize
 
     response = await lm.direct.complete(request)
@@ -92,7 +94,9 @@ async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[s
 def _request(
     lm: dspy.BaseLM, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
 ) -> Request | None:
-    """The request for a chat; None if this LM needs messages as dictionaries (up to DSPy 3.4)."""
+    """Return the request for a chat; None if this LM needs messages as dictionaries (up to DSPy
+    3.4).
+    """
     # An LM of the user's own, up to DSPy 3.4: its `forward` takes messages.
     if not isinstance(lm, dspy.LM) and hasattr(dspy.BaseLM, "forward"):
         return None

@@ -34,7 +34,7 @@ class Fields:
 
 @lru_cache(maxsize=256)
 def fields_of(signature: dspy.SignatureMeta) -> Fields:
-    """The fields of a signature class."""
+    """Return the fields of a signature class."""
     inputs, outputs = signature.input_fields, signature.output_fields
     named, options, plain = [], {}, True
     for name, info in outputs.items():

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def prompts_given(prompts: object) -> dict[str, str]:
-    """Agent → instructions, from a mapping or the path of a YAML file. Raises UserError for
+    """Return agent → instructions, from a mapping or the path of a YAML file. Raises UserError for
     anything else.
     """
     where = "prompts"
@@ -38,7 +38,7 @@ def prompts_given(prompts: object) -> dict[str, str]:
 
 
 def meant_for(seat: str, names: Iterable[str]) -> str | None:
-    """The most specific of the names that mean an agent: its full name (`agent.0.cot`), that
+    """Return the most specific of the names that mean an agent: its full name (`agent.0.cot`), that
     without numbers (`agent.cot`), or its last parts (`cot`); None if none of them means it.
     """
     plain = _NUMBER.sub("", seat)

@@ -34,7 +34,7 @@ _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 
 
 def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """What a reply to these inputs may contain, for endpoints that constrain decoding.
+    """Return what a reply to these inputs may contain, for endpoints that constrain decoding.
 
     `fields` are the output fields in order, each with a `type` (text, option, boolean, number,
     span, action) and, if the type is option, its `options`; `schema` is their JSON schema. The
@@ -66,13 +66,15 @@ def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[
 
 
 def _kind_asked(inputs: Mapping[str, Any]) -> str:
-    """The kind of a question; `span` where none is given, and for a choice without options."""
+    """Return the kind of a question; `span` where none is given, and for a choice without
+    options.
+    """
     kind = str(inputs.get("kind") or "span")
     return "span" if kind == "choice" else kind
 
 
 def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The strict JSON schema of a reply with these fields."""
+    """Return the strict JSON schema of a reply with these fields."""
     kinds: dict[str, list[str]] = {"boolean": ["yes", "no"]}
     properties: dict[str, Any] = {}
     for field in fields:
@@ -93,7 +95,7 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def system_text(signature: object, wording: Wording) -> str:
-    """The system message of a chat request."""
+    """Return the system message of a chat request."""
     if not wording.role_first:
         return frame.SYSTEM
     return f"{_orders_of(signature, signature.__doc__, wording)[0]}\n\n{frame.SYSTEM_BELOW}"
@@ -106,7 +108,9 @@ def chat_messages(
     profile: Profile,
     wording: Wording = DEFAULT_WORDING,
 ) -> list[tuple[str, str]]:
-    """The messages after the system message, as (role, text): demonstrations, then the question."""
+    """Return the messages after the system message, as (role, text): demonstrations, then the
+    question.
+    """
     messages = []
     for demo in demos:
         if not _finished(signature, demo):
@@ -123,8 +127,8 @@ def chat_messages(
 
 
 def _finished(signature: dspy.SignatureMeta, demo: dspy.Example) -> bool:
-    """Whether a demonstration has this agent's last output field; one made for another agent may
-    not.
+    """Return whether a demonstration has this agent's last output field; one made for another agent
+    may not.
     """
     return demo.get(list(signature.output_fields)[-1]) is not None
 
@@ -137,7 +141,7 @@ def _user_text(
     *,
     demo: bool = False,
 ) -> str:
-    """One message of the user: the material, the instructions, and a correction, if any."""
+    """Return one message of the user: the material, the instructions, and a correction, if any."""
     instructions, orders = _orders_of(signature, signature.__doc__, wording)
     if not wording.role_first:
         orders = f"{instructions}\n{orders}"
@@ -151,7 +155,7 @@ def _user_text(
 
 
 def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
-    """The paragraphs that all agents are shown. Each later turn is appended, so that a prompt
+    """Yield the paragraphs that all agents are shown. Each later turn is appended, so that a prompt
     begins like the one before, which providers have cached.
     """
     yield f"Question: {inputs['question']}"
@@ -184,7 +188,7 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
 
 
 def _passage(context: str | Sequence[str]) -> str:
-    """The context as one text; that of a demonstration may still be a list of passages."""
+    """Return the context as one text; that of a demonstration may still be a list of passages."""
     return context if isinstance(context, str) else "\n\n".join(context)
 
 
@@ -195,7 +199,7 @@ def _with_answer(
     max_chars: int,
     joined: str = "\n",
 ) -> str:
-    """The text of a turn, cut to `max_chars`, and its answer in the form for this LM."""
+    """Return the text of a turn, cut to `max_chars`, and its answer in the form for this LM."""
     text = str(turn["text"]).strip()
     if len(text) > max_chars:
         # Cleaned before it is cut, since invisible padding could take up the length.
@@ -211,7 +215,7 @@ def _with_answer(
 def _orders_of(
     signature: dspy.SignatureMeta, instructions: str | None, wording: Wording
 ) -> tuple[str, str]:
-    """The instructions of this agent, and the line that names its output fields. If the
+    """Return the instructions of this agent, and the line that names its output fields. If the
     instructions end in such a line, that one is used.
 
     `instructions` is only there as a part of the cache's key: some optimizers change those of a
@@ -229,7 +233,7 @@ def _orders_of(
 
 
 def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
-    """The words that say in which form the answer is to be given."""
+    """Return the words that say in which form the answer is to be given."""
     choices = inputs.get("choices")
     if not choices:
         return frame.ANSWER_FORMS[_kind_asked(inputs)]
@@ -237,7 +241,9 @@ def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
 
 
 def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile: Profile) -> str:
-    """An answer as this LM is shown it: by its label or its option's text; None is marked."""
+    """Return an answer as this LM is shown it: by its label or its option's text; None is
+    marked.
+    """
     if answer is None:
         return frame.ABSTAINED
     if choices and answer in choices and profile.answer_form == "text":
@@ -255,8 +261,8 @@ def plain_prompt(
     inputs: Mapping[str, object],
     profile: Profile,
 ) -> str:
-    """Bare text for a base LM to continue: finished demonstrations, then the question and the name
-    of the first output field.
+    """Return bare text for a base LM to continue: finished demonstrations, then the question and
+    the name of the first output field.
     """
     names = list(signature.output_fields)
     blocks = []
@@ -296,13 +302,15 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
 
 
 def _note_line(note: Mapping[str, Any], inputs: Mapping[str, Any], profile: Profile) -> str:
-    """A note as one line; its text can neither begin another line nor forge a fence or speaker."""
+    """Return a note as one line; its text can neither begin another line nor forge a fence or
+    speaker.
+    """
     text = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
     return f"{_one_line(note['title']).capitalize()}: {_one_line(text, len(text))}"
 
 
 def _one_line(text: object, max_chars: int | None = MAX_TURN_CHARS) -> str:
-    """The text for use within a line: without line ends, and without anything that a tokeniser
-    takes for a special token.
+    """Return the text for use within a line: without line ends, and without anything that a
+    tokeniser takes for a special token.
     """
     return _SPECIAL.sub("< ", one_line(disarm(str(text))))[:max_chars]

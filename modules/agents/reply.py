@@ -23,7 +23,7 @@ _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 def parse_reply(
     signature: object, text: str, profile: Profile, kind: object = None
 ) -> dict[str, str]:
-    """The output fields of a reply, each as text; those that the reply lacks are empty.
+    """Return the output fields of a reply, each as text; those that the reply lacks are empty.
 
     It may be a JSON object, have DSPy's `[[ ## name ## ]]` headings, or lines such as `Action: …`.
     Otherwise every field is the whole reply: `reading.answers` then decides whether an answer
@@ -48,7 +48,9 @@ def parse_reply(
 
 
 def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
-    """The fields of a plain reply, which begins with the first and names each of the others."""
+    """Return the fields of a plain reply, which begins with the first and names each of the
+    others.
+    """
     fields = dict.fromkeys(names, "")
     rest = text
     for index, name in enumerate(names):
@@ -62,14 +64,14 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
 
 
 def _named(named: Mapping[str, object] | None, names: Sequence[str]) -> dict[str, object]:
-    """The output fields in a JSON object, whose keys may be in any case."""
+    """Return the output fields in a JSON object, whose keys may be in any case."""
     alike = {str(key).strip().casefold(): value for key, value in (named or {}).items()}
     return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
 
 
 def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
-    """The fields of a reply in lines such as `Action: …`; text before a heading belongs to the
-    field before it. Empty for signatures with an answer, which is read from the whole reply.
+    """Return the fields of a reply in lines such as `Action: …`; text before a heading belongs to
+    the field before it. Empty for signatures with an answer, which is read from the whole reply.
     """
     if "answer" in names or len(text) > MAX_PROSE_CHARS:
         return {}
@@ -89,7 +91,9 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
-    """The JSON object that a reply is or contains, repaired if need be; None if there is none."""
+    """Return the JSON object that a reply is or contains, repaired if need be; None if there is
+    none.
+    """
     block = _BLOCK.search(text)
     for candidate in (text, block[0]) if block else (text,):
         try:
@@ -110,8 +114,8 @@ def _json_object(text: str) -> dict[str, object] | None:
 
 
 def _marked_fields(text: str) -> dict[str, object]:
-    """The fields under DSPy's `[[ ## name ## ]]` headings, which the demos of a program compiled
-    elsewhere, and LMs that imitate them, use.
+    """Return the fields under DSPy's `[[ ## name ## ]]` headings, which the demos of a program
+    compiled elsewhere, and LMs that imitate them, use.
     """
     pieces = _MARKER.split(text)[1:]
     return {name: value.strip() for name, value in zip(pieces[::2], pieces[1::2], strict=True)}

@@ -30,7 +30,7 @@ class Retrieval:
         self.environment = environment
 
     async def look_up(self, query: str) -> list[Passage]:
-        """The passages for a query, possibly none."""
+        """Return the passages for a query, possibly none."""
         if self.environment is None:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
@@ -42,7 +42,9 @@ class Retrieval:
 
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
-    """All agents that are asked: each seat, and behind it the one that writes its queries."""
+    """Return all agents that are asked: each seat, and behind it the one that writes its
+    queries.
+    """
     asked: list[Seat] = []
     for seat in seats:
         asked.append(seat)
@@ -52,13 +54,15 @@ def with_queries(seats: Iterable[Seat]) -> list[Seat]:
 
 
 def environment_named(environment: Environment | None) -> dict[str, object]:
-    """The environment as an entry of a program's description, where it is None without one."""
+    """Return the environment as an entry of a program's description, where it is None without
+    one.
+    """
     return {"environment": None if environment is None else environment.fingerprint}
 
 
 def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -> dict[str, object]:
-    """The entries of a program's description on retrieval: the environment, and whether agents
-    search for the question or for at most so many queries. Empty if no agent searches.
+    """Return the entries of a program's description on retrieval: the environment, and whether
+    agents search for the question or for at most so many queries. Empty if no agent searches.
     """
     informed = [seat for seat in seats if isinstance(getattr(seat, "retrieval", None), Retrieval)]
     settings = environment_named(environment) if informed else {}
@@ -70,7 +74,7 @@ def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -
 
 
 def environments_in(program: dspy.Module) -> list[Environment]:
-    """All environments that the parts of a program search; of a combined one, its parts."""
+    """Return all environments that the parts of a program search; of a combined one, its parts."""
     environments: list[Environment] = []
     for _, part in program.named_sub_modules(dspy.Module):
         retrieval = getattr(part, "retrieval", None)

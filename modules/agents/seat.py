@@ -55,7 +55,9 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         self.lm = lm
 
     def dump_state(self, json_mode: bool = True) -> dict[str, object]:
-        """DSPy's state without the LM, since it could not describe an LM that `fm.lm` made."""
+        """Return DSPy's state without the LM, since it could not describe an LM that `fm.lm`
+        made.
+        """
         # The LM is taken out of a copy, because other threads may be using the original.
         bare = object.__new__(type(self))
         bare.__dict__.update(vars(self), lm=None)
@@ -228,7 +230,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         *,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> Turn:
-        """One turn without an answer, which prepares one; its `text` is all that the LM said."""
+        """Return one turn without an answer, which prepares one; its `text` is all that the LM
+        said.
+        """
         with metered() as usage:
             prediction = await self.fill(task, notes=notes)
         outputs = self._typed(prediction)
@@ -257,8 +261,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
             return await self.predict.acall(**inputs, config=self._config(rollout))
 
     def _config(self, rollout: int | None) -> dict[str, object]:
-        """The LM settings that make one turn a sample of its own: its number, by which caches tell
-        samples apart, and another seed if the LM has one.
+        """Return the LM settings that make one turn a sample of its own: its number, by which
+        caches tell samples apart, and another seed if the LM has one.
         """
         own, copies = dict[str, object](), ROLLOUTS.get()
         if copies.temperature is not None and "temperature" not in self.predict.config:
@@ -280,8 +284,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Passage] | None = None,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> dict[str, object]:
-        """The values of this agent's input fields. If its signature has no field for choices, they
-        are added below the question.
+        """Return the values of this agent's input fields. If its signature has no field for
+        choices, they are added below the question.
         """
         fields = fields_of(self.predict.signature).inputs
         below = None if "choices" in fields else task.choices
@@ -299,18 +303,18 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return values
 
     def _corrected(self, inputs: Mapping[str, object], problem: str) -> dict[str, object]:
-        """The inputs with a note on what was wrong with the last reply."""
+        """Return the inputs with a note on what was wrong with the last reply."""
         if "correction" in fields_of(self.predict.signature).inputs:
             return {**inputs, "correction": problem}
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
 
     def _typed(self, prediction: dspy.Prediction) -> dict[str, Any]:
-        """The output fields, in the types of the signature."""
+        """Return the output fields, in the types of the signature."""
         return {name: prediction[name] for name in fields_of(self.predict.signature).outputs}
 
 
 def _argument(outputs: Mapping[str, object]) -> str:
-    """All output fields but the answer, as one text."""
+    """Return all output fields but the answer, as one text."""
     said = [str(value) for name, value in outputs.items() if name != "answer" and value]
     return "\n".join(said)
 
@@ -328,7 +332,7 @@ def forget(prediction: object) -> None:
 
 
 def problem_of(answer: str | None, task: Task) -> str:
-    """The note to the agent on why its answer cannot be read."""
+    """Return the note to the agent on why its answer cannot be read."""
     if not answer or not answer.strip():
         return EMPTY
     # It is shown outside of any fence, so nothing in it may look like a delimiter or control token.

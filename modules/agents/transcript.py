@@ -42,7 +42,8 @@ class Task:
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> Task:
-        """The task of a program's call; the default kind is `choice` with choices, else `span`.
+        """Return the task of a program's call; the default kind is `choice` with choices, else
+        `span`.
 
         Raises UserError for a kind that is unknown or does not fit the choices, and for a question,
         choices or context that a data set could not have either.
@@ -95,7 +96,7 @@ class Turn:
 
     @classmethod
     def of(cls, row: TurnFields) -> Turn:
-        """The turn that `to_dict` has written into a row."""
+        """Return the turn that `to_dict` has written into a row."""
         row = TurnFields.of(row)
         return cls(
             row.agent,
@@ -111,7 +112,7 @@ class Turn:
         )
 
     def to_dict(self) -> TurnFields:
-        """The turn as it stands in the transcript of a row; empty fields are left out."""
+        """Return the turn as it stands in the transcript of a row; empty fields are left out."""
         row = TurnFields.of(self.spoken())
         if self.raw is not None:
             row["raw"] = self.raw
@@ -127,10 +128,10 @@ class Turn:
         return row
 
     def spoken(self) -> SpokenTurn:
-        """The part of the turn that later speakers see."""
+        """Return the part of the turn that later speakers see."""
         return SpokenTurn(agent=self.agent, round=self.round, answer=self.answer, text=self.text)
 
 
 def agreed(turns: Iterable[Turn], kind: Kind) -> bool:
-    """Whether all these turns give the same answer."""
+    """Return whether all these turns give the same answer."""
     return all_agree([turn.answer for turn in turns], kind)

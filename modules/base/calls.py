@@ -189,13 +189,13 @@ class metered:  # noqa: N801
 
 
 async def with_usage(function: Callable[..., Awaitable[T]], *args: object) -> tuple[T, Usage]:
-    """The result of an async function, and the usage of its calls."""
+    """Return the result of an async function, and the usage of its calls."""
     with metered() as usage:
         return await function(*args), usage
 
 
 def meters() -> list[Usage]:
-    """The meters that count the current calls, the innermost first."""
+    """Return the meters that count the current calls, the innermost first."""
     usages: list[Usage] = []
     meter: metered | None = METER.get()
     while meter is not None:

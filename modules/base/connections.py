@@ -47,7 +47,9 @@ _WAITS = (
 
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
-    """The value that `held` keeps for the running event loop, made when it is first asked for."""
+    """Return the value that `held` keeps for the running event loop, made when it is first asked
+    for.
+    """
     loop = asyncio.get_running_loop()
     value = held.get(loop)
     if value is None:
@@ -71,7 +73,7 @@ class SingleFlight:
         self._flights: dict[tuple[int, str], asyncio.Future[Any]] = {}
 
     async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """The result of `make`, and whether it was called for this caller."""
+        """Return the result of `make`, and whether it was called for this caller."""
         loop = asyncio.get_running_loop()
         request = id(loop), key
         # After a cancelled flight, the first waiter to wake starts another; the rest wait for that.
@@ -109,7 +111,7 @@ class LoopSessions:
         weakref.finalize(self, _close_all, self._held).atexit = False
 
     async def session(self) -> aiohttp.ClientSession:
-        """The running loop's session."""
+        """Return the running loop's session."""
         held = of_loop(self._held, lambda: _Held(self._make()))
         if not held.started:
             await held.start()
@@ -161,7 +163,8 @@ def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) ->
 def back_off(
     attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0
 ) -> float:
-    """Seconds to wait after the failed attempt number `attempt` (from 0) before the next one.
+    """Return seconds to wait after the failed attempt number `attempt` (from 0) before the next
+    one.
 
     If the server sent `retry_after`, that and a little more; otherwise exponential back-off from
     `first` to `longest`, of which the upper half is random.
@@ -174,9 +177,9 @@ def back_off(
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a response asks to wait: its `Retry-After` or a header like it, which is a
-    number, a length of time or a date, or Azure's in milliseconds. None if it has none that makes
-    sense.
+    """Return the seconds that a response asks to wait: its `Retry-After` or a header like it, which
+    is a number, a length of time or a date, or Azure's in milliseconds. None if it has none that
+    makes sense.
     """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (exact := headers.get(name, "")).isdecimal():
@@ -197,7 +200,7 @@ def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def _moment(text: str) -> float:
-    """The Unix time of a date as HTTP or ISO writes it. Raises ValueError, or TypeError."""
+    """Return the Unix time of a date as HTTP or ISO writes it. Raises ValueError, or TypeError."""
     try:
         date = parsedate_to_datetime(text)
     except ValueError:
@@ -206,7 +209,7 @@ def _moment(text: str) -> float:
 
 
 def _clock_of(headers: Mapping[str, str]) -> float:
-    """The Unix time by the server's clock, by which it states moments, else by our own."""
+    """Return the Unix time by the server's clock, by which it states moments, else by our own."""
     try:
         return _moment(headers.get("Date") or headers.get("date") or "")
     except (ValueError, TypeError, OverflowError):
@@ -214,7 +217,7 @@ def _clock_of(headers: Mapping[str, str]) -> float:
 
 
 def seconds_in(lengths: re.Match[str]) -> float:
-    """The seconds in a match of `LENGTH`."""
+    """Return the seconds in a match of `LENGTH`."""
     days, hours, minutes, seconds, unit = lengths.groups()
     last = float(seconds or 0)
     if (unit or "").startswith("m"):
@@ -223,8 +226,8 @@ def seconds_in(lengths: re.Match[str]) -> float:
 
 
 def until(seconds: float, now: float | None = None) -> float:
-    """The seconds from now that a number means: itself, or those until a Unix time (in seconds or
-    milliseconds) if it is too large for a wait.
+    """Return the seconds from now that a number means: itself, or those until a Unix time (in
+    seconds or milliseconds) if it is too large for a wait.
     """
     if seconds > UNIX_MILLISECONDS:
         seconds /= 1000
@@ -242,7 +245,7 @@ async def read_body(
     most_bytes: int,
     sink: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> bytes:
-    """The decompressed body of a response; each piece goes to `sink` as it arrives. Raises
+    """Return the decompressed body of a response; each piece goes to `sink` as it arrives. Raises
     AnswerTooLargeError above `most_bytes`.
     """
     body, content = bytearray(), response.content

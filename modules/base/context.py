@@ -59,13 +59,13 @@ class Rollouts(NamedTuple):
     temperature: float | None = None
 
     def number(self, rollout: int | None) -> int | None:
-        """The number, unique among all copies, of this copy's rollout. The first copy's stays as it
-        is.
+        """Return the number, unique among all copies, of this copy's rollout. The first copy's
+        stays as it is.
         """
         return self.rollout + (rollout or 0) if self.rollout else rollout
 
     def of_copy(self, number: int, temperature: float | None) -> Rollouts:
-        """The rollouts of copy `number`, counted from those of the current repeat."""
+        """Return the rollouts of copy `number`, counted from those of the current repeat."""
         return Rollouts(self.rollout + number * ROLLOUTS_OF_A_COPY, temperature)
 
 

@@ -16,24 +16,28 @@ class UserError(ValueError):
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a value is an int or a float. A bool, which Python counts as an int, is not."""
+    """Return whether a value is an int or a float. A bool, which Python counts as an int, is
+    not.
+    """
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def are_all(values: Iterable[object], kind: type) -> bool:
-    """Whether all values are instances of `kind`."""
+    """Return whether all values are instances of `kind`."""
     return all(isinstance(value, kind) for value in values)
 
 
 def checked_whole(name: str, value: object, least: int = 1) -> int:
-    """The value. Raises UserError unless it is a whole number of at least `least`."""
+    """Return the value. Raises UserError unless it is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
     return value
 
 
 def checked_among(name: str, value: object, allowed: Iterable[str]) -> str:
-    """The value. Raises UserError, which calls it a `name`, unless it is among the allowed."""
+    """Return the value. Raises UserError, which calls it a `name`, unless it is among the
+    allowed.
+    """
     known = list(allowed)
     if value not in known:  # a list and not a set, since the value may have no hash
         raise no_such(name, value, known)
@@ -41,13 +45,15 @@ def checked_among(name: str, value: object, allowed: Iterable[str]) -> str:
 
 
 def no_such(name: str, value: object, known: Collection[str]) -> UserError:
-    """The error that says that there is no `name` of this value, and lists the known ones."""
+    """Return the error that says that there is no `name` of this value, and lists the known
+    ones.
+    """
     meant = did_you_mean(value, known)
     return UserError(f"there is no {name} {value!r}{meant}: choose among {', '.join(known)}")
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:
-    """The message of an exception on one line; if empty, its class name, or `otherwise`."""
+    """Return the message of an exception on one line; if empty, its class name, or `otherwise`."""
     try:
         text = " ".join(str(problem).split())
     except KeyboardInterrupt:
@@ -58,31 +64,37 @@ def said_by(problem: BaseException, otherwise: str | None = None) -> str:
 
 
 def did_you_mean(name: object, names: Iterable[str]) -> str:
-    """` (did you mean 'KNOWN'?)` if the name is close to a known one; else an empty string."""
+    """Return ` (did you mean 'KNOWN'?)` if the name is close to a known one; else an empty
+    string.
+    """
     close = closest(str(name), names)
     return "" if close is None else f" (did you mean {close!r}?)"
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The known name that is most like this one, whatever their case; None if none is close."""
+    """Return the known name that is most like this one, whatever their case; None if none is
+    close.
+    """
     spelled = {known.casefold(): known for known in names}
     close = difflib.get_close_matches(name.casefold(), spelled, n=1)
     return spelled[close[0]] if close else None
 
 
 def first_fault(problem: ValidationError) -> str:
-    """The first field that pydantic refuses (at most 200 characters of its path), and why."""
+    """Return the first field that pydantic refuses (at most 200 characters of its path), and
+    why.
+    """
     fault = problem.errors()[0]
     return f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}"
 
 
 def install_line(extra: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install 'folkmoot[{extra}]'"
 
 
 def missing_extra(feature: str, extra: str) -> UserError:
-    """The error that says which extra a feature needs, and how to install it."""
+    """Return the error that says which extra a feature needs, and how to install it."""
     return UserError(f"{feature} needs the extra `{extra}`: {install_line(extra)}")
 
 

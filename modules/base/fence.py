@@ -61,7 +61,7 @@ _ACTS = re.compile(f"[{re.escape(''.join(_LESS | _MORE))}\\[\\]]")
 
 
 def clean(text: str) -> str:
-    """`text` without control, bidi and invisible characters; line ends become "\\n", tabs
+    """Return `text` without control, bidi and invisible characters; line ends become "\\n", tabs
     spaces.
     """
     if text.isascii() and text.isprintable():
@@ -71,12 +71,13 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`clean(text)` with every run of white space, line ends included, as a single space."""
+    """Return `clean(text)` with every run of white space, line ends included, as a single space."""
     return " ".join(clean(text).split())
 
 
 def cut(text: str, max_chars: int) -> str:
-    """`text` if it has at most `max_chars` characters, else its start with "…" in the last place.
+    """Return `text` if it has at most `max_chars` characters, else its start with "…" in the last
+    place.
 
     Raises ValueError when `max_chars` is below 1.
     """
@@ -86,7 +87,8 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def disarm(text: str) -> str:
-    """`clean(text)` in which nothing can be read as a delimiter of the fence or as a control token.
+    """Return `clean(text)` in which nothing can be read as a delimiter of the fence or as a control
+    token.
 
     Three or more angle brackets in a row become a single `‹` or `›`. Look-alikes count too (« as
     two), also with white space or combining marks between them. The brackets of what may be a chat
@@ -103,7 +105,9 @@ def disarm(text: str) -> str:
 
 
 def _shortened(text: str, brackets: dict[str, int], single: str) -> str:
-    """The text with `single` in place of each run of brackets that reads as long as a delimiter."""
+    """Return the text with `single` in place of each run of brackets that reads as long as a
+    delimiter.
+    """
 
     def shorter(run: re.Match[str]) -> str:
         read_as = sum(brackets.get(character, 0) for character in run[0])
@@ -114,13 +118,15 @@ def _shortened(text: str, brackets: dict[str, int], single: str) -> str:
 
 @cache
 def _run_of(brackets: str) -> re.Pattern[str]:
-    """A pattern for brackets in a row, whatever invisible or white characters stand between."""
+    """Return a pattern for brackets in a row, whatever invisible or white characters stand
+    between.
+    """
     bracket = f"[{re.escape(brackets)}]"
     return re.compile(f"{bracket}(?:[{_GAP}]*{bracket})*")
 
 
 def fence(text: str, label: str, max_chars: int) -> str:
-    """`text` quoted between `<<<label` and `>>>`, each on its own line.
+    """Return `text` quoted between `<<<label` and `>>>`, each on its own line.
 
     `text` and `label` may both come from strangers: neither can close the fence or open another,
     whatever they hold. The quoted part has at most `max_chars` characters, ending in "…" if it was
@@ -133,5 +139,5 @@ def fence(text: str, label: str, max_chars: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _head(label: str) -> str:
-    """The label as it stands behind the opening delimiter: one line, disarmed and cut."""
+    """Return the label as it stands behind the opening delimiter: one line, disarmed and cut."""
     return cut(_STICKY.sub("", " ".join(disarm(label).split())), LABEL_CHARS)

@@ -47,7 +47,7 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) -> int:
-    """The descriptor of a regular file; if it is created, only its owner can read it.
+    """Return the descriptor of a regular file; if it is created, only its owner can read it.
 
     Raises OSError for anything else (reading a FIFO would wait for a writer, and a device has no
     end), and for a link unless `links` are followed.
@@ -66,8 +66,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
 
 
 def opened(path: Path) -> BinaryIO:
-    """A regular file, open for reading. Raises OSError for anything else, and for a file of more
-    than `MOST_IN_ALL` bytes.
+    """Return a regular file, open for reading. Raises OSError for anything else, and for a file of
+    more than `MOST_IN_ALL` bytes.
     """
     file = open(open_regular(path), "rb")  # noqa: SIM115
     if os.fstat(file.fileno()).st_size > MOST_IN_ALL:
@@ -77,7 +77,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def lines_in(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of an open file. Raises OSError for a line of more than `MOST_LINE` bytes."""
+    """Yield the lines of an open file. Raises OSError for a line of more than `MOST_LINE` bytes."""
     while line := file.readline(MOST_LINE + 1):
         if len(line) > MOST_LINE:
             raise OSError(errno.EFBIG, f"a line has more than {MOST_LINE:,} bytes", file.name)
@@ -103,8 +103,8 @@ def own_folder(path: Path) -> None:
 
 
 def read_regular(path: Path, most: int = MOST_BYTES, *, links: bool = True) -> bytes:
-    """The content of a regular file. Raises OSError for anything else, for a file of more than
-    `most` bytes, and for a link unless `links` are followed.
+    """Return the content of a regular file. Raises OSError for anything else, for a file of more
+    than `most` bytes, and for a link unless `links` are followed.
     """
     with open(open_regular(path, links=links), "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -114,9 +114,9 @@ def read_regular(path: Path, most: int = MOST_BYTES, *, links: bool = True) -> b
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The complete lines of a file (a path or a descriptor) from the offset `start` on, each with
-    its own offset. A last line without a line end is left out: it is still being written, or was
-    torn by a kill. A missing file has no lines.
+    """Yield the complete lines of a file (a path or a descriptor) from the offset `start` on, each
+    with its own offset. A last line without a line end is left out: it is still being written, or
+    was torn by a kill. A missing file has no lines.
     """
     try:
         descriptor = file if isinstance(file, int) else open_regular(file)

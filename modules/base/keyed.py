@@ -22,17 +22,17 @@ V = TypeVar("V")
 
 
 def without_none(values: Mapping[K, V | None]) -> dict[K, V]:
-    """The entries whose value is not None."""
+    """Return the entries whose value is not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def only(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
-    """The entries with these names, in the order of `values`."""
+    """Return the entries with these names, in the order of `values`."""
     return {name: value for name, value in values.items() if name in names}
 
 
 def without(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
-    """The entries with other names than these."""
+    """Return the entries with other names than these."""
     return {name: value for name, value in values.items() if name not in names}
 
 
@@ -56,11 +56,11 @@ class Keyed(dict[str, Any]):
 
     @classmethod
     def of(cls, document: Mapping[str, object]) -> Self:
-        """The document as this class: itself if it is one already."""
+        """Return the document as this class: itself if it is one already."""
         return document if isinstance(document, cls) else cls(document)
 
     def but(self, **changes: object) -> Self:
-        """A copy in which some keys have another value."""
+        """Return a copy in which some keys have another value."""
         return self.of({**self, **changes})
 
 
@@ -85,7 +85,9 @@ _hints = cache(get_type_hints)
 
 
 def _kept(name: str, read: Reader, inside: Reader) -> Reader:
-    """A reader of a key that converts its value by `inside`, and stores the result in its place."""
+    """Return a reader of a key that converts its value by `inside`, and stores the result in its
+    place.
+    """
 
     def held(own: Keyed) -> object:
         value = read(own)
@@ -100,8 +102,9 @@ def _kept(name: str, read: Reader, inside: Reader) -> Reader:
 
 
 def _reader(hint: object) -> Reader | None:
-    """What converts the JSON objects in a value of this type to their `Keyed` classes; None if the
-    type has no such class in it. It returns a value that needs no conversion itself, not a copy.
+    """Return what converts the JSON objects in a value of this type to their `Keyed` classes; None
+    if the type has no such class in it. It returns a value that needs no conversion itself, not a
+    copy.
     """
     if isinstance(hint, type) and issubclass(hint, Keyed):
         return hint.of

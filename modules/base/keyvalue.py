@@ -67,7 +67,7 @@ class KeyValue:
             self._warn(problem)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value kept for a key, or None."""
+        """Return the value kept for a key, or None."""
         with self._lock:
             if self._base is None or key in self._pending:
                 return self._pending.get(key)
@@ -131,5 +131,5 @@ class KeyValue:
 
 
 def key_of_texts(*texts: str) -> bytes:
-    """A key of 32 bytes for these texts: their SHA-256."""
+    """Return a key of 32 bytes for these texts: their SHA-256."""
     return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).digest()

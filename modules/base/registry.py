@@ -51,8 +51,8 @@ def refuse_from_file(what: str) -> None:
 
 @lru_cache(maxsize=4)
 def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """The entry points of all packages on the path whose group begins with `folkmoot.`, by group.
-    Cached, because the search reads the metadata of every installed package.
+    """Return the entry points of all packages on the path whose group begins with `folkmoot.`, by
+    group. Cached, because the search reads the metadata of every installed package.
     """
     found = entry_points()
     ours = [group for group in found.groups if group.startswith("folkmoot.")]
@@ -68,7 +68,8 @@ class Found(NamedTuple, Generic[T]):
 
 
 def instances(kind: type[T], what: str) -> Callable[[str, object], T]:
-    """A check for a registry, which raises UserError for a thing that is not of class `kind`.
+    """Return a check for a registry, which raises UserError for a thing that is not of class
+    `kind`.
 
     `what` is such a thing in words, with its article.
     """
@@ -131,13 +132,13 @@ class Registry(MutableMapping[str, T]):
         return self.kind.removesuffix("s").replace("_", "-")
 
     def names(self) -> list[str]:
-        """All known names (without `module:Name`), those of installed packages last."""
+        """Return all known names (without `module:Name`), those of installed packages last."""
         own = [name for name in self if ":" not in name]
         return list(dict.fromkeys([*own, *(point.name for point in self._installed())]))
 
     def find(self, name: object) -> T | None:
-        """The thing with this name, here or in an installed package; None if there is none. Raises
-        UserError for an entry point that cannot be imported, or is of the wrong kind.
+        """Return the thing with this name, here or in an installed package; None if there is none.
+        Raises UserError for an entry point that cannot be imported, or is of the wrong kind.
         """
         if not isinstance(name, str):
             return None
@@ -148,15 +149,17 @@ class Registry(MutableMapping[str, T]):
         return self._entries.get(name)
 
     def named(self, name: object) -> T:
-        """The thing with this name. Raises UserError if there is none, and as `find` does."""
+        """Return the thing with this name. Raises UserError if there is none, and as `find`
+        does.
+        """
         found = self.find(name)
         if found is None:
             raise no_such(self.what, name, self.names())
         return found
 
     def spec(self, text: str) -> Found[T] | None:
-        """What is named by the beginning of a user's spec, a known name or `module:Name`; None if
-        there is no such thing.
+        """Return what is named by the beginning of a user's spec, a known name or `module:Name`;
+        None if there is no such thing.
 
         What is imported as `module:Name` is registered under that name. Raises UserError for a
         module that cannot be imported or that a file names, and as `find` does.
@@ -181,7 +184,8 @@ class Registry(MutableMapping[str, T]):
         return Found(name, self._entries[name], rest or "")
 
     def adopted(self, thing: object) -> str:
-        """The name for an object that a user passes: that of its entry point, or `module:Name`.
+        """Return the name for an object that a user passes: that of its entry point, or
+        `module:Name`.
 
         The object is registered under this name if it can be imported by it.
         """
@@ -198,8 +202,8 @@ class Registry(MutableMapping[str, T]):
         return _entry_points(tuple(sys.path)).get(f"folkmoot.{self.kind}", ())
 
     def _import(self, name: str, module: str, attribute: str) -> Any:
-        """The attribute of a module, which may be in the working folder; None if there is no such
-        module.
+        """Return the attribute of a module, which may be in the working folder; None if there is no
+        such module.
 
         Only here is code imported by a name. Raises UserError for a name that a file holds, and for
         a module that cannot be imported or has no such attribute.
@@ -238,7 +242,7 @@ class Registry(MutableMapping[str, T]):
 
 
 def _in_dots(text: str) -> str:
-    """The spec with a file's path replaced by its module: `./sub/mine.py:Triage` becomes
+    """Return the spec with a file's path replaced by its module: `./sub/mine.py:Triage` becomes
     `sub.mine:Triage`. Raises UserError for a file that cannot be imported from here.
     """
     file, _, rest = text.partition(".py:")

@@ -99,18 +99,20 @@ Space = Mapping[str, Parameter]
 
 
 def choice(*values: object) -> Declaration:
-    """A choice among JSON values; lists and mappings are turned into JSON text for Optuna."""
+    """Return a choice among JSON values; lists and mappings are turned into JSON text for
+    Optuna.
+    """
     return Declaration("CategoricalDistribution", (tuple(map(coded, values)),))
 
 
 def whole_numbers(low: int, high: int) -> Declaration:
-    """The whole numbers from `low` to `high`."""
+    """Return the whole numbers from `low` to `high`."""
     return Declaration("IntDistribution", (low, high))
 
 
 def coded(value: object) -> Any:
-    """A value as Optuna keeps it: a list or a mapping as JSON text, and so a text that looks like
-    one.
+    """Return a value as Optuna keeps it: a list or a mapping as JSON text, and so a text that looks
+    like one.
     """
     plain = value is None or isinstance(value, int | float)
     if isinstance(value, str):
@@ -126,7 +128,7 @@ def lists(
     ordered: bool = True,
     repeated: bool = False,
 ) -> Declaration:
-    """A choice among all lists of `least` to `most` of the items, short lists first.
+    """Return a choice among all lists of `least` to `most` of the items, short lists first.
 
     Where lists are `ordered`, each order of the same items is another list; an item is in a list
     more than once only if `repeated`. Raises ValueError for more than MOST_VALUES lists.

@@ -57,7 +57,7 @@ class _SharedLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def runs_here(self) -> bool:
-        """Whether the caller runs on this loop."""
+        """Return whether the caller runs on this loop."""
         return self._thread is threading.current_thread()
 
     async def _serve(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
@@ -141,7 +141,7 @@ class ends_alone:  # noqa: N801
 
 
 def _being_cancelled() -> bool:
-    """Whether the current task, if any, is being cancelled."""
+    """Return whether the current task, if any, is being cancelled."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # in a thread of its own
@@ -150,7 +150,9 @@ def _being_cancelled() -> bool:
 
 
 def run_ending(problem: BaseException) -> RunEnding | None:
-    """The exception itself, or the first one in its group, if it ends the whole run; else None."""
+    """Return the exception itself, or the first one in its group, if it ends the whole run; else
+    None.
+    """
     if isinstance(problem, BaseExceptionGroup):
         return next(filter(None, map(run_ending, problem.exceptions)), None)
     if isinstance(problem, KeyboardInterrupt):
@@ -167,8 +169,8 @@ class _CarriedError(Exception):
 
 
 async def _carried(function: Callable[..., Awaitable[T]], *args: object, **named: object) -> T:
-    """The result of an async function. A BaseException that would end the loop, such as that of an
-    exhausted budget, is raised as a `_CarriedError`.
+    """Return the result of an async function. A BaseException that would end the loop, such as that
+    of an exhausted budget, is raised as a `_CarriedError`.
     """
     try:
         return await function(*args, **named)
@@ -181,8 +183,8 @@ async def _carried(function: Callable[..., Awaitable[T]], *args: object, **named
 async def _on(
     loop: _SharedLoop, function: Callable[..., Awaitable[T]], *args: object, **named: object
 ) -> T:
-    """The result of an async function that runs on another loop. If the caller is cancelled, so is
-    the function, and the caller waits until it has ended.
+    """Return the result of an async function that runs on another loop. If the caller is cancelled,
+    so is the function, and the caller waits until it has ended.
     """
     started: Future[None] = Future()
     ended: Future[None] = Future()
@@ -206,8 +208,8 @@ async def _on(
 
 
 async def on_own_loop(function: Callable[..., Awaitable[T]], *args: object, **named: object) -> T:
-    """The result of a user's async function. It runs on a loop of its own kind, which it may block:
-    its LM calls, awaited or not, are answered on the shared loop meanwhile.
+    """Return the result of a user's async function. It runs on a loop of its own kind, which it may
+    block: its LM calls, awaited or not, are answered on the shared loop meanwhile.
     """
 
     async def alone() -> T:
@@ -218,15 +220,15 @@ async def on_own_loop(function: Callable[..., Awaitable[T]], *args: object, **na
 
 
 async def on_shared_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """The result of an async function, which runs on the shared loop even if a coroutine on the
-    users' loop awaits it.
+    """Return the result of an async function, which runs on the shared loop even if a coroutine on
+    the users' loop awaits it.
     """
     return await (_on(_LOOP, function, *args) if _PROGRAMS.runs_here() else function(*args))
 
 
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """The result of an async function, for synchronous code. Ctrl-C cancels the function and lets
-    it clean up first; a second one ends that wait.
+    """Return the result of an async function, for synchronous code. Ctrl-C cancels the function and
+    lets it clean up first; a second one ends that wait.
 
     Raises concurrent.futures.CancelledError when the async form of the caller was cancelled.
     """
@@ -279,7 +281,8 @@ def _wait_for_sent_calls(ended: threading.Event) -> None:
 
 
 async def in_thread(function: Callable[..., T], *args: object, **named: object) -> T:
-    """The result of a blocking function, called in a thread with the caller's context variables.
+    """Return the result of a blocking function, called in a thread with the caller's context
+    variables.
 
     The number of threads has no limit here, since callers limit the calls in flight.
     """

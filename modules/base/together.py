@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """The results of coroutines that run at the same time, in the order of the coroutines.
+    """Return the results of coroutines that run at the same time, in the order of the coroutines.
 
     If one fails, the others are cancelled, and its exception is raised.
     """

@@ -64,7 +64,9 @@ class Usage:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Usage:
-        """The usage in a row or a ledger's line. What an earlier version did not write is None."""
+        """Return the usage in a row or a ledger's line. What an earlier version did not write is
+        None.
+        """
         calls = fields.get("calls", 0)
         # Calls that were all cached cost nothing, so what is missing of them is 0, not unknown.
         paid = calls is None or calls > fields.get("cached_calls", 0)
@@ -73,7 +75,7 @@ class Usage:
 
     @classmethod
     def of_calls(cls, lines: Collection[Mapping[str, Any]]) -> Usage:
-        """The sum of paid calls, from their lines in a ledger."""
+        """Return the sum of paid calls, from their lines in a ledger."""
         sums: dict[str, Any] = {}
         for name, missing in _NOT_NOTED.items():
             column = [line.get(name, missing) for line in lines]
@@ -82,7 +84,7 @@ class Usage:
 
     @classmethod
     def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:
-        """The usage of calls that were paid for; their tokens and price are unknown."""
+        """Return the usage of calls that were paid for; their tokens and price are unknown."""
         values: dict[str, Any] = dict.fromkeys(_SUMS)
         return cls(
             **values | {"calls": calls, "cached_calls": 0, "truncated_calls": truncated_calls}
@@ -129,8 +131,8 @@ class Usage:
 
 
 def _badness(finish_reason: str) -> tuple[bool, bool, str]:
-    """A sort key for how replies end: as usual, in another way, cut off; ties go by name, so that
-    the worst one does not depend on the order of calls.
+    """Return a sort key for how replies end: as usual, in another way, cut off; ties go by name, so
+    that the worst one does not depend on the order of calls.
     """
     return finish_reason in CUT_OFF, finish_reason != "stop", finish_reason
 
@@ -156,17 +158,17 @@ _NOT_NOTED = _NOTHING.but(**dict.fromkeys(DETAILS))
 
 
 def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
-    """`a + sign * b`; None if one of the two is unknown."""
+    """Return `a + sign * b`; None if one of the two is unknown."""
     return None if a is None or b is None else a + sign * b
 
 
 def tokens_of(usage: UsageFields) -> int | None:
-    """The tokens of prompts and completions together; None if they are unknown."""
+    """Return the tokens of prompts and completions together; None if they are unknown."""
     return plus(usage["prompt_tokens"], usage["completion_tokens"])
 
 
 def total(usages: Iterable[Usage]) -> Usage:
-    """The sum of usages."""
+    """Return the sum of usages."""
     summed = Usage()
     for usage in usages:
         summed.add(usage)

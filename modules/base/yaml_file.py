@@ -21,8 +21,8 @@ ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".tab", ".psv", ".parquet", ".xlsx"
 
 
 def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises UserError, with the file and the line, for any other
-    content.
+    """Return the mapping in a YAML file. Raises UserError, with the file and the line, for any
+    other content.
 
     `what` says what the file should describe, and `such` is an example of a line of it.
     """
@@ -89,8 +89,8 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """The number of values in a node with all references expanded; more than `MOST_VALUES` if the
-    node contains itself.
+    """Return the number of values in a node with all references expanded; more than `MOST_VALUES`
+    if the node contains itself.
     """
     if id(node) not in sizes:
         sizes[id(node)] = MOST_VALUES + 1  # the size it has if it is met again inside itself

@@ -32,8 +32,8 @@ class PrivateAddressError(OSError):
 
 
 def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
-    """Whether a host, `HOST` or `HOST:PORT`, is listed in `private`: it may then have any address,
-    and be reached by http.
+    """Return whether a host, `HOST` or `HOST:PORT`, is listed in `private`: it may then have any
+    address, and be reached by http.
 
     Raises UserError for a text that is no host, and, of hosts that are not listed, for a private
     address and for another scheme than https.
@@ -80,8 +80,8 @@ class CheckedResolver(AbstractResolver):
 
 
 def is_public(address: str) -> bool:
-    """Whether a text is an address of the public Internet; an IPv4 address inside an IPv6 one must
-    be public, too.
+    """Return whether a text is an address of the public Internet; an IPv4 address inside an IPv6
+    one must be public, too.
 
     Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not
     public, nor is a text in another form ("127.1", "0x7f000001", "fe80::1%eth0").

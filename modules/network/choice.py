@@ -19,7 +19,7 @@ class StrategyDraw(NamedTuple):
 
 
 def softmax(scores: Scores) -> npt.NDArray[np.float64]:
-    """The softmax over the last dimension, in double precision."""
+    """Return the softmax over the last dimension, in double precision."""
     wide = np.asarray(scores, dtype=np.float64)
     powers = np.exp(wide - wide.max(axis=-1, keepdims=True))
     probabilities: npt.NDArray[np.float64] = powers / powers.sum(axis=-1, keepdims=True)
@@ -47,7 +47,7 @@ def draw(
 
 
 def random_for(seed: int, key: str) -> np.random.Generator:
-    """A random generator for one question, independent of draws for other questions."""
+    """Return a random generator for one question, independent of draws for other questions."""
     # Not Python's own hash, which differs from process to process.
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])

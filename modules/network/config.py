@@ -116,7 +116,7 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
         return PolicyConfig(**own, strategies=len(self.strategies), inputs=width)
 
     def to_dict(self) -> dict[str, object]:
-        """All settings as JSON values."""
+        """Return all settings as JSON values."""
         return {**super().to_dict(), "strategies": list(self.strategies)}
 
     def idle(self) -> list[str]:

@@ -39,7 +39,7 @@ class Limits(CheckedFields):
             )
 
     def bounds(self, n: int) -> tuple[int, int]:
-        """The least and the greatest degree that every one of n agents can have at once.
+        """Return the least and the greatest degree that every one of n agents can have at once.
 
         At most n - 1. An odd number of agents cannot all have the same odd degree, so one more is
         allowed.
@@ -49,8 +49,8 @@ class Limits(CheckedFields):
 
 
 def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacency:
-    """Adjacency (n, n) of a Watts-Strogatz graph: a ring of k neighbours, each edge rewired with
-    chance p.
+    """Return adjacency (n, n) of a Watts-Strogatz graph: a ring of k neighbours, each edge rewired
+    with chance p.
 
     Symmetric, diagonal false. From k = n - 1 on it is complete; below, an odd k gives k - 1.
     Degrees are then brought within `limits` by removing or adding edges at random. The same seed
@@ -66,7 +66,7 @@ def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacenc
 
 
 def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
-    """The graph (N, N) that follows from trust (N, N), in the paper's four stages:
+    """Return the graph (N, N) that follows from trust (N, N), in the paper's four stages:
 
     1. edges with trust below `limits.drop` go, 2. pairs with trust above `limits.add` are
     connected, most trusted first, while both have room, 3. agents below the least degree get their

@@ -38,8 +38,8 @@ class AgentGraph(NamedTuple):
 
     @classmethod
     def of(cls, adjacency: Adjacency, trust: Trust, accuracy: Numbers) -> AgentGraph:
-        """The group with recent accuracy (N,), 0 to 1. Standing: mean trust in connected agents
-        (0.1 for an agent that has none), degree as a share of N - 1, accuracy.
+        """Return the group with recent accuracy (N,), 0 to 1. Standing: mean trust in connected
+        agents (0.1 for an agent that has none), degree as a share of N - 1, accuracy.
         """
         n = len(accuracy)
         edges = adjacency & ~np.eye(n, dtype=bool)
@@ -88,7 +88,8 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
         self.bias = nn.Parameter(torch.zeros(agents, heads * hidden if concat else hidden))
 
     def forward(self, nodes: Tensor, weight: Tensor, edges: Edges, targets: Tensor) -> Tensor:
-        """Features of the target nodes, (A, B, M, heads * hidden) or, averaged, (A, B, M, hidden).
+        """Return features of the target nodes, (A, B, M, heads * hidden) or, averaged, (A, B, M,
+        hidden).
 
         `nodes` (A, B, N, F) and `weight` (A, B or 1, heads, hidden, F): what nodes say, and what W
         makes of it; `targets` (A, B, M, F): the nodes that are computed, in the order of the
@@ -123,7 +124,7 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
         index: Tensor,
         size_i: int | None,
     ) -> Tensor:
-        """What each edge brings to its target, (E, heads, F)."""
+        """Return what each edge brings to its target, (E, heads, F)."""
         scores = functional.leaky_relu(score_i + score_j + trust, SLOPE)
         attention = softmax(scores, index, num_nodes=size_i)
         attention = functional.dropout(attention, self.dropout, self.training)
@@ -131,7 +132,7 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
         return message
 
     def _edge_scale(self) -> Tensor:
-        """How much one unit of trust adds to an attention score, (A, heads)."""
+        """Return how much one unit of trust adds to an attention score, (A, heads)."""
         if not hasattr(self, "lin_edge"):
             return self.bias.new_zeros(self.att_src.shape[0], 1)
         weight = self.lin_edge["weight"].view_as(self.att_edge[:, 0])
@@ -162,7 +163,9 @@ class Policies(nn.Module):
         self.linear["bias"] = nn.Parameter(torch.zeros(n, config.strategies))
 
     def forward(self, questions: Tensor, group: AgentGraph) -> Tensor:
-        """Logits (B, N, S) for B question embeddings (B, D): those of agent i at its own node i."""
+        """Return logits (B, N, S) for B question embeddings (B, D): those of agent i at its own
+        node i.
+        """
         standing = group.standing[..., : self.config.width - self.config.inputs]
         agents, batch, heads = self.n, len(questions), self.config.heads
         every, own = _edges(group, agents, batch)
@@ -185,15 +188,15 @@ class Policies(nn.Module):
         return logits
 
     def agent(self, i: int) -> dict[str, Tensor]:
-        """Agent i's tensors under the names and in the shapes of GATConv and Linear:
+        """Return agent i's tensors under the names and in the shapes of GATConv and Linear:
         `gat1.att_src`, `gat1.lin.weight`, ….
         """
         return {name: part[i].detach().clone() for name, part in self.state_dict().items()}
 
     @classmethod
     def of(cls, config: PolicyConfig, n: int, weights: Mapping[str, Tensor]) -> Policies:
-        """The policies with these weights (`state_dict()`); nothing is allocated before the sizes
-        are known to fit. Raises UserError for weights of other policies.
+        """Return the policies with these weights (`state_dict()`); nothing is allocated before the
+        sizes are known to fit. Raises UserError for weights of other policies.
         """
         try:
             with torch.device("meta"):
@@ -211,7 +214,7 @@ def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def all_finite(parts: Iterable[Tensor]) -> bool:
-    """Whether no number of the tensors is infinite or NaN."""
+    """Return whether no number of the tensors is infinite or NaN."""
     return all(bool(torch.isfinite(part).all()) for part in parts)
 
 
@@ -235,14 +238,15 @@ def clip_gradients(policies: nn.Module, most: float) -> None:
 
 
 def _weight(agents: int, out: int, width: int) -> nn.ParameterDict:
-    """The weight of a linear map for each agent, with GATConv's initial values."""
+    """Return the weight of a linear map for each agent, with GATConv's initial values."""
     weight = nn.Parameter(torch.empty(agents, out, width))
     glorot(weight)
     return nn.ParameterDict({"weight": weight})
 
 
 def _edges(group: AgentGraph, agents: int, batch: int) -> tuple[Edges, Edges]:
-    """The edges of all agents' graphs of all questions, and those into each agent's own node.
+    """Return the edges of all agents' graphs of all questions, and those into each agent's own
+    node.
 
     Node (a, b, i), agent i in the graph that agent a has for question b, is number (a B + b) N + i
     of the union; the only target of the second layer in graph (a, b) is number a B + b.

@@ -118,7 +118,9 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
 
 
 def clusters(vectors: npt.NDArray[np.floating], texts: Sequence[str]) -> list[str]:
-    """The cluster of each question, named by the question nearest to its centre (k-means)."""
+    """Return the cluster of each question, named by the question nearest to its centre
+    (k-means).
+    """
     from scipy.cluster.vq import kmeans2  # takes half a second
 
     wide = np.asarray(vectors, dtype=np.float64)
@@ -179,7 +181,7 @@ class Calibration:
         place[2] += right
 
     def report(self) -> dict[str, object]:
-        """`ece` and `reliability`, as in `network_report`; nothing without an answer."""
+        """Return `ece` and `reliability`, as in `network_report`; nothing without an answer."""
         if not self._bins:
             return {}
         total = sum(count for count, _, _ in self._bins.values())

@@ -52,11 +52,13 @@ class Rival(nn.Module):
             self.register_parameter(name, nn.Parameter(part.float(), requires_grad=False))
 
     def log_odds(self, questions: Tensor) -> Tensor:
-        """The log-odds (B, A, S) that a strategy is right on questions with embeddings (B, D)."""
+        """Return the log-odds (B, A, S) that a strategy is right on questions with embeddings (B,
+        D).
+        """
         raise NotImplementedError
 
     def forward(self, questions: Tensor, group: AgentGraph) -> Tensor:
-        """Logits (B, N, S), whatever the group is."""
+        """Return logits (B, N, S), whatever the group is."""
         return self.log_odds(questions).expand(-1, self.n, -1)
 
 
@@ -100,8 +102,9 @@ RIVALS: dict[str, type[Rival]] = {"knn": Neighbours, "regression": Regression}
 def policies_of(
     config: NetworkConfig, width: int, weights: Mapping[str, Tensor] | None = None
 ) -> Policies | Rival:
-    """The policies of a network for embeddings of this width, with these weights (`state_dict()`),
-    or as they are before training. Raises UserError for weights of other policies.
+    """Return the policies of a network for embeddings of this width, with these weights
+    (`state_dict()`), or as they are before training. Raises UserError for weights of other
+    policies.
     """
     if config.policy != "gat":
         return RIVALS[config.policy](config, width, weights)

@@ -79,7 +79,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         self.state = state
 
     def describe(self) -> Described:
-        """The settings and the identity of what was learned, as JSON."""
+        """Return the settings and the identity of what was learned, as JSON."""
         return {"config": self.state.config.to_dict(), "learned": self.state.identity}
 
     def forward(self, question: str, key: str | None = None) -> dspy.Prediction:
@@ -135,7 +135,7 @@ class _Kept:
 
 
 def model_name(embed: Embed) -> str:
-    """The name of what embeds: that of its model, else its own."""
+    """Return the name of what embeds: that of its model, else its own."""
     return str(getattr(embed, "model", getattr(embed, "__name__", type(embed).__name__)))
 
 

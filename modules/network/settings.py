@@ -37,12 +37,12 @@ class CheckedFields:
                 raise UserError(f"{name} is {value!r}: {rule[0].lower()}{rule[1:]}") from None
 
     def to_dict(self) -> dict[str, object]:
-        """All settings as JSON values."""
+        """Return all settings as JSON values."""
         return asdict(self)  # type: ignore[call-overload,no-any-return]
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, object]) -> Self:
-        """The settings by name. Raises UserError for a name that does not exist."""
+        """Return the settings by name. Raises UserError for a name that does not exist."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for name in settings:
             checked_among("setting", name, names)

@@ -73,7 +73,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @classmethod
     def fresh(cls, config: NetworkConfig, width: int) -> NetworkState:
-        """An untrained network for embeddings of this width; the same config gives the same
+        """Return an untrained network for embeddings of this width; the same config gives the same
         network.
         """
         n = config.agents
@@ -110,15 +110,15 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return self.trust
 
     def group(self) -> AgentGraph:
-        """The agents' current state as input of the policies."""
+        """Return the agents' current state as input of the policies."""
         return AgentGraph.of(self.adjacency, self.voting_trust, self.recent)
 
     def inputs(self, vectors: Vectors) -> torch.Tensor:
-        """Embeddings (B, D) of questions as input of the policies."""
+        """Return embeddings (B, D) of questions as input of the policies."""
         return torch.from_numpy(self.checked(vectors) - self.centre)
 
     def logits(self, vectors: Vectors) -> npt.NDArray[np.float32]:
-        """The policies' logits (B, N, S) for questions with embeddings (B, D)."""
+        """Return the policies' logits (B, N, S) for questions with embeddings (B, D)."""
         with torch.no_grad():
             logits: npt.NDArray[np.float32] = self.policies(
                 self.inputs(vectors), self.group()
@@ -126,7 +126,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return logits
 
     def bias(self, vectors: Vectors) -> Numbers:
-        """What the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all
+        """Return what the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all
         agents; nothing to those of kNN and regression.
         """
         if not self.config.gamma or self.config.policy != "gat":
@@ -136,7 +136,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         )
 
     def scores(self, vectors: Vectors) -> Numbers:
-        """The scores from which strategies are chosen: logits + gamma S[s, q], (B, N, S)."""
+        """Return the scores from which strategies are chosen: logits + gamma S[s, q], (B, N, S)."""
         return self.logits(vectors) + self.bias(vectors)
 
     def probabilities(self, vectors: Vectors) -> Numbers:
@@ -144,7 +144,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return softmax(self.scores(vectors))
 
     def pick(self, scores: Vectors, vector: Vectors, key: str) -> list[int | None]:
-        """The strategy of each agent for one question; None for one not asked.
+        """Return the strategy of each agent for one question; None for one not asked.
 
         `scores` (N, S) and `vector` (D,) are the question's. Draws depend on the config's seed and
         on `key`, which names the question, alone.
@@ -160,7 +160,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return [s if i in asked else None for i, s in enumerate(chosen)]
 
     def weights(self, vector: Vectors, strategies: Strategies) -> Numbers:
-        """The vote weights (N,) of agents that took these strategies; 0 for one not asked.
+        """Return the vote weights (N,) of agents that took these strategies; 0 for one not asked.
 
         Mean trust in connected agents (MARL-GAT, equation 3), or those learned; all 1 as long as
         none are.
@@ -178,8 +178,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return np.where(asked, weights, 0.0)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Every number by name; those of policies have agents first and GATConv's own names, such
-        as `policies.gat1.att_src`.
+        """Return every number by name; those of policies have agents first and GATConv's own names,
+        such as `policies.gat1.att_src`.
         """
         arrays: dict[str, Array] = {
             "adjacency": self.adjacency,
@@ -215,7 +215,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """
 
     def dump_state(self, json_mode: bool = True) -> dict[str, object]:
-        """Settings and everything learned, as JSON; the numbers are one safetensors file in
+        """Return settings and everything learned, as JSON; the numbers are one safetensors file in
         base64.
         """
         return {
@@ -255,7 +255,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path) -> NetworkState:
-        """The network in a folder, exactly as it was saved.
+        """Return the network in a folder, exactly as it was saved.
 
         Raises UserError, naming the file, for files that are not there, not whole, or not of one
         network.
@@ -273,7 +273,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @classmethod
     def of(cls, about: Mapping[str, Any], tensors: bytes, where: str) -> NetworkState:
-        """The network of `about` and the bytes of a safetensors file.
+        """Return the network of `about` and the bytes of a safetensors file.
 
         Raises UserError that begins with `where`.
         """
@@ -299,8 +299,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
         }
 
     def checked(self, vectors: Vectors) -> npt.NDArray[np.float32]:
-        """The embeddings (B, D). Raises UserError unless they are of this network's width and not
-        zero.
+        """Return the embeddings (B, D). Raises UserError unless they are of this network's width
+        and not zero.
         """
         embeddings = np.asarray(vectors)
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:

@@ -111,7 +111,7 @@ class StrategyNetwork(Program):
 
     @classmethod
     def untrained(cls, config: NetworkConfig, embed: Embed, **options: Any) -> StrategyNetwork:
-        """A network that has learned nothing yet, for `fm.train`."""
+        """Return a network that has learned nothing yet, for `fm.train`."""
         from .state import NetworkState
 
         for warning in config.idle():
@@ -154,7 +154,9 @@ class StrategyNetwork(Program):
         return described
 
     def _stands_for(self, name: str) -> str | Described:
-        """The strategy that agents with this one follow, or the program that was given for it."""
+        """Return the strategy that agents with this one follow, or the program that was given for
+        it.
+        """
         member = self._of(0, name)
         if isinstance(member, SingleAgent) and member.seat.name == self._member_of(0, name):
             return member.strategy
@@ -247,8 +249,8 @@ class StrategyNetwork(Program):
     def answering(
         self, questions: Sequence[Question]
     ) -> Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]:
-        """A function for training: (number of the question, agent, strategy) → (answer or None,
-        whether right).
+        """Return a function for training: (number of the question, agent, strategy) → (answer or
+        None, whether right).
 
         Raises UserError for a question without a gold answer.
         """
@@ -274,7 +276,7 @@ class StrategyNetwork(Program):
         return network_report(rows, self.embed)
 
     async def _ask(self, task: Task, i: int, name: str) -> dspy.Prediction:
-        """Agent i's answer with the strategy of that name."""
+        """Return agent i's answer with the strategy of that name."""
         member = self._of(i, name)
         own = _lm_of(member)
         # Agents with LMs of their own need no other sample, and share the record of a single
@@ -291,7 +293,7 @@ class StrategyNetwork(Program):
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:
-        """The program that agent i answers by with the strategy of that name."""
+        """Return the program that agent i answers by with the strategy of that name."""
         return self.members[self._member_of(i, name)]
 
     def _member_of(self, i: int, name: str) -> str:
@@ -309,7 +311,7 @@ class StrategyNetwork(Program):
         return member
 
     def _agents_in(self, names: Iterable[str]) -> list[int]:
-        """The agents that seats of these names belong to, such as `agent.0.cot`."""
+        """Return the agents that seats of these names belong to, such as `agent.0.cot`."""
         agents = set[int]()
         for name in names:
             match = _AGENT.fullmatch(name)
@@ -343,7 +345,9 @@ def _agent_names(agents: int) -> list[str]:
 
 
 def _turns(member: Program) -> list[SeatTurns]:
-    """The turns of a member; of a module of the user's own, at most one of each predictor."""
+    """Return the turns of a member; of a module of the user's own, at most one of each
+    predictor.
+    """
     turns = member.turns()
     if isinstance(member, Foreign):
         for name, predictor in member.parts(dspy.Predict):
@@ -354,7 +358,7 @@ def _turns(member: Program) -> list[SeatTurns]:
 
 
 def _lm_of(member: Program) -> dspy.BaseLM | None:
-    """The LM of a member's first predictor; None for that of the run."""
+    """Return the LM of a member's first predictor; None for that of the run."""
     return next((predictor.lm for _, predictor in member.parts(dspy.Predict)), None)
 
 
@@ -376,7 +380,8 @@ def trained_network(
     prompt_layout: str = "role_last",
     prompts: Mapping[str, str] | str | Path | None = None,
 ) -> StrategyNetwork:
-    """The network whose state is in a folder, with the prompts that every network begins with.
+    """Return the network whose state is in a folder, with the prompts that every network begins
+    with.
 
     Args:
         folder: what `network.save` or a training wrote.
@@ -408,8 +413,8 @@ def trained_network(
 
 
 def embedding_of(state: NetworkState, place: Path) -> str:
-    """The name of a network's embedding model. Raises UserError for a folder: the user has to name
-    that.
+    """Return the name of a network's embedding model. Raises UserError for a folder: the user has
+    to name that.
     """
     model = state.config.embedding
     if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():

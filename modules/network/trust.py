@@ -50,15 +50,15 @@ class TrustRates(CheckedFields):
 
 
 def initial_trust(n: int) -> Trust:
-    """Trust (n, n) before the first question: 0.5 for every pair, diagonal 0."""
+    """Return trust (n, n) before the first question: 0.5 for every pair, diagonal 0."""
     trust = np.full((n, n), START)
     np.fill_diagonal(trust, 0.0)
     return trust
 
 
 def update_trust(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
-    """Trust (N, N) after one question that agent i answered `correct[i]`, (N,); an abstention is
-    not correct.
+    """Return trust (N, N) after one question that agent i answered `correct[i]`, (N,); an
+    abstention is not correct.
 
     For each pair (MARL-GAT, section 4.8): both right +delta_t (1 - T) / (1 - T_min), T_min = 0.1;
     one right -delta_d; neither -delta_p; then clipped to 0.1 to 0.95. A symmetric matrix stays
@@ -72,8 +72,8 @@ def update_trust(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
 
 
 def update_directional(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
-    """The same with T[i, j] the trust that agent i has earned from j: it moves with i's own answer
-    alone.
+    """Return the same with T[i, j] the trust that agent i has earned from j: it moves with i's own
+    answer alone.
 
     Right: +delta_t (1 - T) / (1 - T_min); wrong: -delta_d, whatever j answered. Not symmetric; an
     agent's row is about that agent, so that its vote weight stays the mean of its row.
@@ -82,8 +82,8 @@ def update_directional(trust: Trust, correct: Right, rates: TrustRates) -> Trust
 
 
 def averaged_trust(average: Trust, trust: Trust, seen: int) -> Trust:
-    """The mean over time: `average` (N, N) over `seen` questions before, and `trust` (N, N) after
-    one more.
+    """Return the mean over time: `average` (N, N) over `seen` questions before, and `trust` (N, N)
+    after one more.
 
     Late questions count no more than early ones. With seen = 0 it is `trust`.
     """
@@ -117,7 +117,7 @@ def trust_consensus(
     trust: npt.NDArray[np.float64],
     adjacency: npt.NDArray[np.generic],
 ) -> Consensus:
-    """The trust-weighted vote of N connected agents (MARL-GAT, consensus).
+    """Return the trust-weighted vote of N connected agents (MARL-GAT, consensus).
 
     `trust` (N, N) holds T, `adjacency` (N, N) is true or non-zero where two agents are connected;
     diagonals do not count. With N_i = {j != i : T_ij > 0 and i, j connected} agent i weighs W_i =
@@ -145,7 +145,7 @@ def weighted_consensus(
     weights: npt.NDArray[np.float64],
     decide_tie: DecideTie | None = None,
 ) -> Consensus:
-    """The vote of `trust_consensus` from the weight of each of N agents, (N,), of any sign.
+    """Return the vote of `trust_consensus` from the weight of each of N agents, (N,), of any sign.
 
     Raises ValueError as `weighted` does.
     """

@@ -47,7 +47,9 @@ class VoteWeights:
     centre: Numbers | None = None
 
     def at(self, vector: npt.NDArray[np.floating]) -> Numbers:
-        """The weights (N, S), or without strategies (N,), for a question's embedding (D,)."""
+        """Return the weights (N, S), or without strategies (N,), for a question's embedding
+        (D,).
+        """
         if self.slopes is None or self.centre is None:
             return self.base
         away = np.asarray(vector, dtype=np.float64) - self.centre
@@ -56,8 +58,8 @@ class VoteWeights:
 
 
 def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expected:
-    """The weighted vote on each question, random ties; weights are (N,) or, per question, (Q,
-    N).
+    """Return the weighted vote on each question, random ties; weights are (N,) or, per question,
+    (Q, N).
 
     An answer's score is the sum of its supporters' weights. When several share the top score,
     `right` is the share of right ones among them. Nobody voted: 0, not tied. Scores that differ by
@@ -78,7 +80,7 @@ def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expect
 
 
 def accuracy(correct: Right) -> Numbers:
-    """The share of the questions that each agent got right, (N,); 0.5 without a question."""
+    """Return the share of the questions that each agent got right, (N,); 0.5 without a question."""
     return correct.mean(axis=0) if len(correct) else np.full(correct.shape[1], 0.5)
 
 
@@ -93,7 +95,8 @@ def log_odds_weights(correct: Right, options: int) -> Numbers:
 
 
 def logit_weights(answers: Answers, correct: Right, penalty: float = 10.0) -> Numbers:
-    """The weights (N,) that make the right answers likeliest: a conditional logit over agents.
+    """Return the weights (N,) that make the right answers likeliest: a conditional logit over
+    agents.
 
     P(a | q) = exp(S_a) / sum_b exp(S_b) over the answers given to q, S_a = the sum of the weights
     of those who gave a (McFadden 1974, "Conditional logit analysis of qualitative choice
@@ -149,11 +152,11 @@ class _Groups(NamedTuple):
     of_vote: npt.NDArray[np.intp]  # the group of each vote, in the order of voted
 
     def sums(self, weights: Numbers) -> Numbers:
-        """The sum of the supporters' weights (Q, N) for each group, (G,)."""
+        """Return the sum of the supporters' weights (Q, N) for each group, (G,)."""
         return np.bincount(self.of_vote, weights[self.voted], len(self.question)).astype(np.float64)
 
     def spread(self, values: Numbers) -> Numbers:
-        """Each question's value at each of its groups, (G,)."""
+        """Return each question's value at each of its groups, (G,)."""
         return np.repeat(values, np.diff(self.first, append=len(self.question)))
 
 
@@ -177,8 +180,8 @@ def _fit(
     penalty: Numbers,
     prior: Numbers | float = EQUAL,
 ) -> Numbers:
-    """The coefficients (N, P) of weights w_i(q) = features(q) . coefficients_i, features (Q, P);
-    without anything to learn from, `prior` and no slopes.
+    """Return the coefficients (N, P) of weights w_i(q) = features(q) . coefficients_i, features (Q,
+    P); without anything to learn from, `prior` and no slopes.
     """
     start = np.zeros((answers.shape[1], features.shape[1]))
     start[:, 0] = prior
@@ -211,7 +214,9 @@ def _fit(
 
 
 def _softmax(scores: Numbers, groups: _Groups) -> tuple[Numbers, Numbers]:
-    """Each question's log of the sum of exp(scores), and each group's share of that sum, (G,)."""
+    """Return each question's log of the sum of exp(scores), and each group's share of that sum,
+    (G,).
+    """
     # The largest is taken out of the exponential, which would overflow for large weights.
     top = np.maximum.reduceat(scores, groups.first)
     powers = np.exp(scores - groups.spread(top))

@@ -186,7 +186,7 @@ class CausalConsistency(
         return settled(answer=answer, decided_by="depth limit")
 
     async def _reason(self, task: Task, depth: int) -> list[Turn]:
-        """The solutions of all reasoners, asked for concurrently, as independent samples."""
+        """Return the solutions of all reasoners, asked for concurrently, as independent samples."""
         # Sample numbers go on from round to round: for a number used twice, a cache would answer.
         first = (depth - 1) * len(self.reasoners) + 1
         return await together(
@@ -234,7 +234,7 @@ class CausalConsistency(
     def _ranked(
         self, turns: Sequence[Turn], task: Task, draw: random.Random
     ) -> list[tuple[str, float]]:
-        """(answer, its share of all turns), the most frequent first."""
+        """Return (answer, its share of all turns), the most frequent first."""
         answers, agents = [turn.answer for turn in turns], [turn.agent for turn in turns]
         return ranked(answers, agents, self.ties, draw, key=partial(_key, task=task))
 
@@ -271,7 +271,7 @@ class CausalConsistency(
         return turns
 
     def exchange(self) -> Exchange:
-        """The reasoners, which never read each other and so cannot answer again."""
+        """Return the reasoners, which never read each other and so cannot answer again."""
         return Exchange([reasoner.name for reasoner in self.reasoners])
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
@@ -281,8 +281,8 @@ class CausalConsistency(
 def _counterfactual(
     task: Task, answer: str, solutions: Sequence[Turn], draw: random.Random
 ) -> str | None:
-    """A counterfactual to an answer: one that a reasoner gave, else another option, else None (the
-    evaluator then thinks of one).
+    """Return a counterfactual to an answer: one that a reasoner gave, else another option, else
+    None (the evaluator then thinks of one).
     """
     given = [turn.answer for turn in solutions]
     possible = {"choice": list(task.choices or ()), "boolean": ["yes", "no"]}
@@ -296,7 +296,9 @@ def _counterfactual(
 
 
 def _key(answer: str, task: Task) -> str:
-    """The key by which answers are equal: an option's text, since real questions may repeat one."""
+    """Return the key by which answers are equal: an option's text, since real questions may repeat
+    one.
+    """
     choices = task.choices or {}
     if task.kind == "choice" and answer in choices:
         return choices[answer].strip()
@@ -308,7 +310,7 @@ def _same(one: str | None, other: str | None, task: Task) -> bool:
 
 
 def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, str | None]]:
-    """The notes for an evaluator; without another answer it has to think of one itself."""
+    """Return the notes for an evaluator; without another answer it has to think of one itself."""
     solution = {"title": SOLUTION, "text": text, "answer": answer}
     if other is None:
         return [solution]
@@ -332,7 +334,7 @@ def ranked(
     *,
     key: Key = str,
 ) -> list[tuple[str, float]]:
-    """(answer, its share of all votes), the most frequent first; None abstains.
+    """Return (answer, its share of all votes), the most frequent first; None abstains.
 
     Of equally frequent answers, that of the voter whom `ties` names comes first, then the one given
     first; by the rule `random`, their order is drawn.

@@ -63,8 +63,8 @@ class Plot(NamedTuple):
 
 
 def no_parts(parts: Sequence[str]) -> dict[str, object]:
-    """The parameters in a short spec that may only be the protocol's name: none. Raises UserError
-    for further parts.
+    """Return the parameters in a short spec that may only be the protocol's name: none. Raises
+    UserError for further parts.
     """
     if any(parts):
         raise UserError(
@@ -74,14 +74,14 @@ def no_parts(parts: Sequence[str]) -> dict[str, object]:
 
 
 def comma_items(parts: Sequence[str]) -> list[str]:
-    """The items, separated by commas, of the first part of a short spec."""
+    """Return the items, separated by commas, of the first part of a short spec."""
     return list(map(str.strip, parts[0].split(","))) if any(parts[:1]) else []
 
 
 def known_names(
     parameter: str, value: object, allowed: Iterable[str], what: str, advice: str
 ) -> list[str]:
-    """The names that a parameter is set to, a list or one text.
+    """Return the names that a parameter is set to, a list or one text.
 
     Raises UserError for the first name that is not allowed, which it calls a `what`, and, with the
     advice, for a value that is not a sequence.
@@ -100,7 +100,7 @@ def known_names(
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names in order, repeated ones numbered: `a, b, a` becomes `a.0, b, a.1`."""
+    """Return the names in order, repeated ones numbered: `a, b, a` becomes `a.0, b, a.1`."""
     times, numbers = Counter(names), defaultdict[str, Iterator[int]](count)
     used = {name for name in names if times[name] == 1}
     result = []
@@ -171,6 +171,6 @@ class Protocol:
     learning: Trainable | None = None
 
     def make(self, **parameters: object) -> Any:
-        """A program with these parameters."""
+        """Return a program with these parameters."""
         assert self.program is not None, f"{self.name} is not registered"
         return self.program(**parameters)

@@ -73,14 +73,16 @@ class Setting(NamedTuple):
     marks: tuple[Any, ...]
 
     def checked(self, value: object) -> object:
-        """The value that the annotation's functions (name, value) → value return for this one."""
+        """Return the value that the annotation's functions (name, value) → value return for this
+        one.
+        """
         for mark in self.marks:
             if isinstance(mark, FunctionType | partial):
                 value = mark(self.name, value)
         return value
 
     def tuned(self) -> Parameter | None:
-        """The parameter of a search space that the annotation declares; None without one."""
+        """Return the parameter of a search space that the annotation declares; None without one."""
         for mark in self.marks:
             # By a method, since importing Optuna for its distributions' classes takes long.
             if isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr"):
@@ -92,7 +94,9 @@ class Setting(NamedTuple):
         return None
 
     def read(self, part: str) -> object:
-        """The value that a part of a short spec means, by the annotated type. Raises UserError."""
+        """Return the value that a part of a short spec means, by the annotated type. Raises
+        UserError.
+        """
         # Of a union, such as `Sequence[str] | None`, each part.
         kinds = [get_origin(kind) or kind for kind in (self.kind, *get_args(self.kind))]
         if Sequence in kinds or list in kinds:
@@ -105,7 +109,7 @@ class Setting(NamedTuple):
         return part
 
     def _choices(self) -> dict[str, object]:
-        """How it is written → value, for a bool or a Literal; empty for other types."""
+        """Return how it is written → value, for a bool or a Literal; empty for other types."""
         for kind in (self.kind, *get_args(self.kind)):
             if kind is bool:
                 return {"true": True, "false": False}
@@ -194,7 +198,7 @@ class Declared(Program):
         return described
 
     def _said(self, setting: Setting) -> bool:
-        """Whether `describe()` names the setting."""
+        """Return whether `describe()` names the setting."""
         if setting.name in _SAID_OTHERWISE:
             return False
         if Said.DRAWN in setting.marks:
@@ -223,7 +227,7 @@ def _as_json(value: object) -> object:
 
 
 def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:
-    """The LM settings that all agents have; one that not all have is an agent's own."""
+    """Return the LM settings that all agents have; one that not all have is an agent's own."""
     first, *others = [seat.predict.config for seat in seats] or [{}]
     shared = dict(first)
     for config in others:
@@ -246,20 +250,22 @@ def _settings_of(seat: Callable[..., None]) -> list[Setting]:
 
 
 def _taken(seat: Callable[..., None]) -> list[inspect.Parameter]:
-    """The parameters of `seat`, the program first, without the `**shared` of type checkers."""
+    """Return the parameters of `seat`, the program first, without the `**shared` of type
+    checkers.
+    """
     parameters = inspect.signature(seat).parameters.values()
     return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
 
 def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object]:
-    """The settings in a short spec, whose parts are the first settings in order."""
+    """Return the settings in a short spec, whose parts are the first settings in order."""
     named = zip(settings, parts, strict=False)
     return {setting.name: setting.read(part) for setting, part in named if part}
 
 
 def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Callable[..., None]:
-    """The constructor of a class with this `seat`: it binds and checks settings, calls `seat`, and
-    applies the `Shared` arguments. Its signature shows all of them.
+    """Return the constructor of a class with this `seat`: it binds and checks settings, calls
+    `seat`, and applies the `Shared` arguments. Its signature shows all of them.
     """
     own = inspect.Signature(_taken(seat))
 
@@ -320,7 +326,7 @@ def _check_settings(program: Declared, settings: Iterable[str]) -> None:
 
 
 def _modules(value: object) -> list[dspy.Module]:
-    """The modules in a value: itself, or those in a list."""
+    """Return the modules in a value: itself, or those in a list."""
     if not isinstance(value, list | tuple):
         value = [value]
     return [part for part in value if isinstance(part, dspy.Module)]

@@ -86,8 +86,8 @@ class Field:
     annotation: object
 
     def fitted(self, value: object) -> object:
-        """The value in the field's type: passages are joined for a text, and a text becomes a list
-        of one for a list.
+        """Return the value in the field's type: passages are joined for a text, and a text becomes
+        a list of one for a list.
         """
         wanted = [kind for kind in get_args(self.annotation) if kind is not type(None)]
         if get_origin(self.annotation) in (Union, UnionType) and len(wanted) == 1:
@@ -163,7 +163,7 @@ class Foreign(Program):
         return described
 
     def seats(self) -> dict[str, Any]:
-        """folkmoot's agents inside, and the other predictors by their DSPy names."""
+        """Return folkmoot's agents inside, and the other predictors by their DSPy names."""
         seats: list[Any] = [seat for _, seat in self.parts(Seat)]
         seated = {id(seat.predict) for seat in seats}
         for name, predictor in predictors_of(self).items():
@@ -220,8 +220,8 @@ class Foreign(Program):
             ) from None
 
     def check(self, questions: Sequence[Question]) -> list[str]:
-        """Sentences about what the questions have and this program is not shown. Raises UserError
-        if it needs a field that a question lacks.
+        """Return sentences about what the questions have and this program is not shown. Raises
+        UserError if it needs a field that a question lacks.
         """
         if self.fields is None:
             return []
@@ -262,8 +262,9 @@ class Foreign(Program):
         return notes
 
     def example(self, question: Question) -> Question:
-        """The question as a training example for an optimizer: with this program's fields, and the
-        gold answer in its output field. Raises UserError for a callable, which has no prompts.
+        """Return the question as a training example for an optimizer: with this program's fields,
+        and the gold answer in its output field. Raises UserError for a callable, which has no
+        prompts.
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
@@ -288,7 +289,9 @@ class Foreign(Program):
         return made
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The prediction on a question: what it returned, with its read `answer` and `usage`."""
+        """Return the prediction on a question: what it returned, with its read `answer` and
+        `usage`.
+        """
         # A callable without fields gets the question itself, without the gold answer.
         if self.fields is None:
             return await self._predict(question, [question.shown()], {})
@@ -357,7 +360,9 @@ class Foreign(Program):
         return dspy.Prediction(held)
 
     async def _asked(self, *args: object, **fields: object) -> tuple[object, list[TurnFields]]:
-        """The result of the program, and its turns: none, since a module does not tell them."""
+        """Return the result of the program, and its turns: none, since a module does not tell
+        them.
+        """
         return await self._call(*args, **fields), []
 
     async def _call(self, *args: object, **fields: object) -> object:
@@ -375,7 +380,8 @@ class Foreign(Program):
             return returned
 
     async def _in_thread(self, *args: object, **fields: object) -> object:
-        """The result of the module in a thread, tried again where DSPy's progress bars clash.
+        """Return the result of the module in a thread, tried again where DSPy's progress bars
+        clash.
 
         `dspy.Parallel` (DSPy 3.4) empties tqdm's list of bars, from which the bar of another
         `Parallel` that begins at that moment then cannot be taken: a KeyError about that bar.
@@ -390,8 +396,8 @@ class Foreign(Program):
         raise RuntimeError(CLASH)
 
     def _lms_can_be_awaited(self) -> bool:
-        """Whether to await the module: not if one of its LMs only works synchronously, and the
-        module can run in a thread.
+        """Return whether to await the module: not if one of its LMs only works synchronously, and
+        the module can run in a thread.
         """
         lms = [dspy.settings.lm, *(value.lm for value in predictors_of(self).values())]
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
@@ -403,7 +409,7 @@ class Foreign(Program):
         return shown.meta | only(shown, ("id", *INPUTS, "meta"))
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, object]:
-        """The arguments of a call, from the values of a question."""
+        """Return the arguments of a call, from the values of a question."""
         assert self.fields is not None
         sources = {name: self.inputs.get(name, name) for name in self.fields}
         arguments = {}
@@ -416,8 +422,8 @@ class Foreign(Program):
         return arguments
 
     def about(self) -> str:
-        """What an LM is told of the program that it is to improve: its code, or its class's name if
-        that is DSPy's.
+        """Return what an LM is told of the program that it is to improve: its code, or its class's
+        name if that is DSPy's.
         """
         kind = type(self.module)
         return kind.__qualname__ if _of_library(kind) else source_of(kind)
@@ -434,7 +440,7 @@ class Foreign(Program):
 
 
 def _state_of(module: dspy.Module) -> Any:
-    """The state of a module in DSPy's form.
+    """Return the state of a module in DSPy's form.
 
     DSPy 3.4 fails on a module with a `dspy.Retrieve`, to which it passes one argument too many. So
     the state is made of those of the parts, unless the class has a `dump_state` of its own.
@@ -445,7 +451,7 @@ def _state_of(module: dspy.Module) -> Any:
 
 
 def without_lms(state: object) -> Any:
-    """A state in DSPy's form without the LMs of predictors, which may contain addresses and
+    """Return a state in DSPy's form without the LMs of predictors, which may contain addresses and
     headers.
     """
     if not isinstance(state, Mapping):
@@ -457,8 +463,8 @@ def without_lms(state: object) -> Any:
 
 
 def _of_type(annotation: object, question: Question) -> str | None:
-    """The gold answer as a value of this type, for a demonstration: the text of an option if the
-    type lists texts (`Literal["red", "blue"]`) and not labels; True or False for a bool.
+    """Return the gold answer as a value of this type, for a demonstration: the text of an option if
+    the type lists texts (`Literal["red", "blue"]`) and not labels; True or False for a bool.
     """
     if annotation is bool and question.kind == "boolean" and question.answer is not None:
         return str(read_boolean(question.answer))
@@ -471,7 +477,9 @@ def _of_type(annotation: object, question: Question) -> str | None:
 
 
 def _simple_signature(module: dspy.Module) -> str | None:
-    """The signature from which DSPy makes a plain module again; None for any other module."""
+    """Return the signature from which DSPy makes a plain module again; None for any other
+    module.
+    """
     if type(module) not in (dspy.Predict, dspy.ChainOfThought):
         return None
     signature = _signature(module)
@@ -487,7 +495,7 @@ def _simple_signature(module: dspy.Module) -> str | None:
 
 
 def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
-    """The fields that a module or callable takes; None for a callable that takes the whole
+    """Return the fields that a module or callable takes; None for a callable that takes the whole
     question.
     """
     own = isinstance(module, dspy.Module)
@@ -544,7 +552,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
 
 
 def _without_asyncify(module: object) -> Any:
-    """The module inside a function of `dspy.asyncify`'s; anything else as it is."""
+    """Return the module inside a function of `dspy.asyncify`'s; anything else as it is."""
     if getattr(module, "__module__", "") != "dspy.utils.asyncify":
         return module
     held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
@@ -552,8 +560,8 @@ def _without_asyncify(module: object) -> Any:
 
 
 def _method(module: dspy.Module, name: str) -> object:
-    """A method of a module, without DSPy's warning against direct calls. Raises UserError if there
-    is none.
+    """Return a method of a module, without DSPy's warning against direct calls. Raises UserError if
+    there is none.
     """
     if (own := vars(module).get(name)) is not None:
         return own
@@ -570,7 +578,9 @@ def _parameters(call: Callable[..., object]) -> Iterable[inspect.Parameter]:
 
 
 def _signature(module: object) -> Any:
-    """The signature with a module's inputs: its own, or that of its only predictor; else None."""
+    """Return the signature with a module's inputs: its own, or that of its only predictor; else
+    None.
+    """
     own = getattr(module, "signature", None)
     if isinstance(own, type) and issubclass(own, dspy.Signature):
         return own
@@ -586,8 +596,9 @@ def _called(module: object) -> str:
 
 
 def _runs_async(module: object) -> bool:
-    """Whether to call a program asynchronously. If a module has both `forward` and `aforward`, the
-    one in the most derived class counts, since a subclass that writes one means that to run.
+    """Return whether to call a program asynchronously. If a module has both `forward` and
+    `aforward`, the one in the most derived class counts, since a subclass that writes one means
+    that to run.
     """
     if not isinstance(module, dspy.Module):
         called = inspect.getattr_static(module, "__call__", None)
@@ -599,8 +610,8 @@ def _runs_async(module: object) -> bool:
 
 
 def _read(decided: object, question: Question, name: str) -> tuple[str | None, str | None, object]:
-    """The text, the answer that is scored, and the value if it is JSON, of what a program decided.
-    Raises UserError if that is no answer at all.
+    """Return the text, the answer that is scored, and the value if it is JSON, of what a program
+    decided. Raises UserError if that is no answer at all.
     """
     text, typed = _text(decided), None
     answer = read_vote(text, question.kind, question.choices)
@@ -616,7 +627,9 @@ def _read(decided: object, question: Question, name: str) -> tuple[str | None, s
 
 
 def _answer_in(returned: object, name: str) -> object:
-    """The answer in what a program returned. Raises UserError if several fields may be it."""
+    """Return the answer in what a program returned. Raises UserError if several fields may be
+    it.
+    """
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
         own = _field_names(returned)
         if len(own) == 1:
@@ -640,7 +653,7 @@ def _answer_in(returned: object, name: str) -> object:
 
 
 def _field_names(thing: object) -> list[str]:
-    """The fields of a pydantic model or dataclass; empty for anything else."""
+    """Return the fields of a pydantic model or dataclass; empty for anything else."""
     kind = type(thing)
     if isinstance(thing, BaseModel):
         return list(type(thing).model_fields)
@@ -650,7 +663,7 @@ def _field_names(thing: object) -> list[str]:
 
 
 def _passed_on(returned: object) -> object:
-    """The text in an object of an LM or a framework that a program returned as it got it: a
+    """Return the text in an object of an LM or a framework that a program returned as it got it: a
     completion, a response, a message, the result of a crew, or code. Anything else is returned
     unchanged.
     """
@@ -680,7 +693,9 @@ def _passed_on(returned: object) -> object:
 
 
 def _text(value: object) -> str | None:
-    """An answer as text, to be read by the question's kind; None for what is no single value."""
+    """Return an answer as text, to be read by the question's kind; None for what is no single
+    value.
+    """
     if isinstance(value, Enum | Choice | Noul):
         value = value.value
     if isinstance(value, bytes):
@@ -703,7 +718,7 @@ def _text(value: object) -> str | None:
 
 
 def _no_answer(value: object, name: str) -> UserError:
-    """The error about a returned value that is no answer."""
+    """Return the error about a returned value that is no answer."""
     kind = type(value).__name__
     more = ", which was not awaited" if inspect.isawaitable(value) else ""
     return UserError(
@@ -713,8 +728,8 @@ def _no_answer(value: object, name: str) -> UserError:
 
 
 def _as_json(value: object) -> str | None:
-    """A list or an object as JSON text; None for anything else, and if it is empty or cannot be
-    written as JSON.
+    """Return a list or an object as JSON text; None for anything else, and if it is empty or cannot
+    be written as JSON.
     """
     holds = isinstance(value, _JSON) or dataclasses.is_dataclass(type(value))
     if isinstance(value, str | bytes) or not holds or not value:
@@ -726,7 +741,9 @@ def _as_json(value: object) -> str | None:
 
 
 def _probability(value: object) -> float | None:
-    """The probability that an LM gave its answer, in a decision output of DSPy's; else None."""
+    """Return the probability that an LM gave its answer, in a decision output of DSPy's; else
+    None.
+    """
     probability: float | None = None
     if isinstance(value, Choice) and value.probabilities is not None:
         probability = value.probabilities.get(str(value.value))
@@ -736,9 +753,9 @@ def _probability(value: object) -> float | None:
 
 
 def _code(module: object) -> str:
-    """A hash of a program's classes, functions and settings that are plain values. It does not
-    cover code that they call elsewhere, objects such as an index, and prompts and demonstrations,
-    which have their own hashes.
+    """Return a hash of a program's classes, functions and settings that are plain values. It does
+    not cover code that they call elsewhere, objects such as an index, and prompts and
+    demonstrations, which have their own hashes.
     """
     if not isinstance(module, dspy.Module):
         parts: object = _parts_to_hash(module)
@@ -751,7 +768,7 @@ def _code(module: object) -> str:
 
 
 def _parts_to_hash(thing: object) -> object:
-    """The parts of a function or an object that are hashed."""
+    """Return the parts of a function or an object that are hashed."""
     if isinstance(thing, partial):
         return [
             _parts_to_hash(thing.func),
@@ -779,7 +796,7 @@ def _of_library(kind: type) -> bool:
 
 
 def _setting(value: object) -> object:
-    """A setting as JSON: a plain value, or else its code or the name of its class."""
+    """Return a setting as JSON: a plain value, or else its code or the name of its class."""
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
@@ -794,7 +811,9 @@ def _setting(value: object) -> object:
 
 
 def asks_for(function: Any, name: str) -> bool:
-    """Whether a function has a parameter of this name, by which it asks for what folkmoot has."""
+    """Return whether a function has a parameter of this name, by which it asks for what folkmoot
+    has.
+    """
     if isinstance(function, dspy.Module):
         return False
     try:

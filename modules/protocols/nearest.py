@@ -99,7 +99,7 @@ class _Pool(tuple[Shown, ...]):
         return index, numbers
 
     def nearest(self, question: str, k: int) -> list[Shown]:
-        """The k likest, the likest first."""
+        """Return the k likest, the likest first."""
         index, numbers = self._index
         numbers_of = [numbers[word] for word in _words(question) if word in numbers]
         # Without a word that the pool has, all are equally alike: the earlier ones are taken.

@@ -20,8 +20,8 @@ MOST_SHOWN = 24_000
 async def picked(
     picker: Seat, task: Task, turns: Sequence[Turn], seed: object, round: int
 ) -> Turn | None:
-    """The turn of the picker, whose answer is that of the candidate it names; None if the turns
-    have fewer than two different answers.
+    """Return the turn of the picker, whose answer is that of the candidate it names; None if the
+    turns have fewer than two different answers.
 
     Candidates are shown in an order drawn by the seed. If the picker twice names none of them, its
     turn has no answer.
@@ -52,7 +52,7 @@ async def picked(
 
 
 def _number(text: str, most: int) -> int | None:
-    """The number of a candidate from 1 to `most`, in a reply that names one; else None."""
+    """Return the number of a candidate from 1 to `most`, in a reply that names one; else None."""
     named = set(map(int, re.findall(r"\d{1,4}", text or "")))
     if len(named) != 1:
         return None

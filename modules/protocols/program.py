@@ -162,8 +162,8 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def lm_of_its_own(self) -> dspy.BaseLM | None:
-        """The LM that it was saved with; None if it has none, or if that cannot be made and DSPy is
-        set to another. Raises UserError if there is no other.
+        """Return the LM that it was saved with; None if it has none, or if that cannot be made and
+        DSPy is set to another. Raises UserError if there is no other.
         """
         if self.own_lm is None:
             return None
@@ -175,7 +175,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             return None
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The prediction on a question."""
+        """Return the prediction on a question."""
         files, given = question.get("files"), question.given()
         if files is None:
             return await self.acall(**given)
@@ -187,14 +187,14 @@ class Program(dspy.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def describe(self) -> Described:
-        """The JSON from which this program can be made again: its name and its settings."""
+        """Return the JSON from which this program can be made again: its name and its settings."""
         name = type(self).__name__
         raise NotImplementedError(
             f"{name} has no describe(): return named() and the constructor's settings"
         )
 
     def named(self) -> dict[str, object]:
-        """The beginning of `describe()`: `program`, the protocol's name; `class`, as
+        """Return the beginning of `describe()`: `program`, the protocol's name; `class`, as
         `module:Class`, for a user's subclass of a protocol; the arguments of `word`; and the user's
         own roles.
         """
@@ -209,7 +209,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return described
 
     def wording(self) -> dict[str, object]:
-        """The arguments of `word`, as constructor parameters."""
+        """Return the arguments of `word`, as constructor parameters."""
         wording: dict[str, object] = {}
         if self.prompt_layout != ROLE_LAST:
             wording["prompt_layout"] = self.prompt_layout
@@ -218,11 +218,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         return wording
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
-        """The protocol's figures about its evaluated rows."""
+        """Return the protocol's figures about its evaluated rows."""
         return {}
 
     def turns(self) -> list[SeatTurns]:
-        """The fewest and most turns of each agent, for plans.
+        """Return the fewest and most turns of each agent, for plans.
 
         Without an own version, a protocol counts with at least one turn in all, and at most one of
         each agent and of each predictor outside of agents.
@@ -236,15 +236,15 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def exchange(self) -> Exchange | None:
-        """How its agents answer again, for `fm.controls`; None if they cannot."""
+        """Return how its agents answer again, for `fm.controls`; None if they cannot."""
         return None
 
     def most_turns(self) -> int:
-        """The largest number of turns that one question can take."""
+        """Return the largest number of turns that one question can take."""
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every agent by name, then the models that metered parts ask for."""
+        """Return every agent by name, then the models that metered parts ask for."""
         found = [part for _, part in self.parts((Seat, Program))]
         named = by_name([part for part in found if isinstance(part, Seat)])
         for part in found:
@@ -258,7 +258,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [part for _, part in self.parts(Program) if part.metered]
 
     def parts(self, kind: type[T] | tuple[type[T], ...]) -> list[tuple[str, T]]:
-        """Its modules of that kind, itself included, with their names; without those of the
+        """Return its modules of that kind, itself included, with their names; without those of the
         candidates that an optimizer attaches to it.
         """
         return [
@@ -300,7 +300,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             scratch.unlink(missing_ok=True)
 
     def other_seats(self) -> Iterable[str]:
-        """Further names of agents that programs of this protocol may have."""
+        """Return further names of agents that programs of this protocol may have."""
         return ()
 
     def word(
@@ -377,7 +377,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         return copied
 
     def has_seat(self, name: str) -> bool:
-        """Whether an agent has this name; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, …."""
+        """Return whether an agent has this name; `NAME` also means `NAME.0`, `NAME.1`,
+        `NAME.split`, ….
+        """
         return any(seat == name or seat.startswith(f"{name}.") for seat in self.seats())
 
     def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
@@ -418,7 +420,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seat.predict.lm = lm
 
     def _find_agents(self, name: str) -> list[Any]:
-        """The agents that a name means."""
+        """Return the agents that a name means."""
         models = set(chain.from_iterable(part.models for part in self.metered_parts))
         meant = []
         for key, seat in self.seats().items():
@@ -429,7 +431,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
 
 def by_name(seats: Sequence[Any]) -> dict[str, Any]:
-    """Seats by name; equal names are numbered."""
+    """Return seats by name; equal names are numbered."""
     return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
 
@@ -438,19 +440,21 @@ LAYOUT = Parameter(choice(*LAYOUTS), default=ROLE_LAST)
 
 
 def turns_of(seats: Iterable[Seat], fewest: float, most: float) -> list[SeatTurns]:
-    """The same numbers of turns for each of these agents and those that write their queries."""
+    """Return the same numbers of turns for each of these agents and those that write their
+    queries.
+    """
     return [(seat, fewest, most) for seat in with_queries(seats)]
 
 
 async def solved_by(program: Program, task: Task) -> dspy.Prediction:
-    """The prediction of a program that is part of another."""
+    """Return the prediction of a program that is part of another."""
     return await program.acall(
         question=task.question, choices=task.choices, context=task.context, kind=task.kind
     )
 
 
 def lms_by_seat(program: Program) -> dict[str, dspy.BaseLM | None]:
-    """The LM of each agent; None for an agent without one of its own."""
+    """Return the LM of each agent; None for an agent without one of its own."""
     return {name: seat.predict.lm for name, seat in program.seats().items()}
 
 
@@ -464,8 +468,8 @@ def prediction_of(
     consensus_round: int | None = None,
     **extra: object,
 ) -> dspy.Prediction:
-    """The prediction that every protocol returns; its `answers` are those of each agent, round by
-    round. Without an answer, `decided_by` is `none`.
+    """Return the prediction that every protocol returns; its `answers` are those of each agent,
+    round by round. Without an answer, `decided_by` is `none`.
     """
     if answer is None:
         decided_by = "none"
@@ -482,7 +486,7 @@ def prediction_of(
 
 
 def answers_by_agent(transcript: Iterable[Turn]) -> dict[str, list[str | None]]:
-    """Agent → its answers in order."""
+    """Return agent → its answers in order."""
     answers: dict[str, list[str | None]] = {}
     for turn in transcript:
         if turn.step is None:

@@ -17,8 +17,8 @@ from .program import Program
 
 
 def declared(name: str, made_by: object) -> Protocol:
-    """The protocol, under this name, of a program's class, a `dspy.Module` or a callable. Raises
-    UserError for anything else.
+    """Return the protocol, under this name, of a program's class, a `dspy.Module` or a callable.
+    Raises UserError for anything else.
     """
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
@@ -37,7 +37,7 @@ def declared(name: str, made_by: object) -> Protocol:
 
 
 def _built_in() -> dict[str, Protocol]:
-    """Every class in this folder that declares a protocol."""
+    """Return every class in this folder that declares a protocol."""
     package = import_module(__package__)
     protocols: dict[str, Protocol] = {}
     for part in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -54,8 +54,8 @@ PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
 
 
 def known(name: str) -> Protocol | None:
-    """The protocol that a program's description names: a registered one, or that of a class which
-    is imported already; None without one. Nothing is imported, since the name is from a file.
+    """Return the protocol that a program's description names: a registered one, or that of a class
+    which is imported already; None without one. Nothing is imported, since the name is from a file.
     """
     registered = PROTOCOLS.find(name)
     if registered is not None:
@@ -77,5 +77,5 @@ def _kinds(kind: type[Program]) -> Iterator[type[Program]]:
 
 
 def written() -> list[str]:
-    """The names that a short spec may begin with."""
+    """Return the names that a short spec may begin with."""
     return [name for name in PROTOCOLS.names() if name not in PROTOCOLS or PROTOCOLS[name].example]

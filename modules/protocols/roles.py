@@ -62,7 +62,7 @@ class Role:
         return list(self.signature.output_fields)[-2:] == ["thought", "action"]
 
     def place(self, here: Environment | None) -> Environment | None:
-        """The environment that it searches, if any; `here` is the program's environment."""
+        """Return the environment that it searches, if any; `here` is the program's environment."""
         places: list[Environment] = []
         for tool in self.tools:
             place = here if tool == HERE else tool
@@ -75,7 +75,7 @@ class Role:
         return next(iter(places), None)
 
     def describe(self) -> dict[str, object]:
-        """The role as JSON, without its LM."""
+        """Return the role as JSON, without its LM."""
         outputs = self.signature.output_fields.items()
         return {
             "instruction": self.signature.instructions,
@@ -100,8 +100,8 @@ WORKERS = tuple(name for name, role in _BUILT_IN.items() if role.acts)
 
 
 def role_of(name: str, thing: object) -> Role:
-    """The checked role in what a user gives: a `Role`, a signature, or a mapping as from a file.
-    Raises UserError for what cannot be a role.
+    """Return the checked role in what a user gives: a `Role`, a signature, or a mapping as from a
+    file. Raises UserError for what cannot be a role.
     """
     if thing is not None and thing is _BUILT_IN.get(name):
         return _BUILT_IN[name]
@@ -151,7 +151,7 @@ def role_of(name: str, thing: object) -> Role:
 
 
 def _read_role(name: str, written: Mapping[str, Any]) -> Role:
-    """The role in a mapping, as a file has it. Raises UserError."""
+    """Return the role in a mapping, as a file has it. Raises UserError."""
     for key in written:
         if key not in KEYS:
             raise UserError(
@@ -183,8 +183,8 @@ ROLES: Registry[Role] = Registry("roles", role_of, lambda: _BUILT_IN)
 
 
 def roles_given(given: object) -> dict[str, Role]:
-    """The user's own roles by name. Raises UserError for what is no role, and for a name that
-    `ROLES` has already.
+    """Return the user's own roles by name. Raises UserError for what is no role, and for a name
+    that `ROLES` has already.
     """
     if not isinstance(given, Mapping | None):
         raise UserError(
@@ -225,7 +225,7 @@ class Seated(NamedTuple):
 
 
 def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
-    """The agents of the named roles; equal names become `NAME.0`, `NAME.1`, …."""
+    """Return the agents of the named roles; equal names become `NAME.0`, `NAME.1`, …."""
     roles = [name for name in names for _ in range(cast[name].repeats)]
     # The first of a role gets no sample number, as an agent that has its role alone.
     samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
@@ -239,8 +239,8 @@ def seat_of(
     retrieval: str = "queries",
     max_queries: int = 2,
 ) -> Seat:
-    """An agent of that name for a role; with tools, one that searches. Raises UserError for a role
-    that can only be a worker.
+    """Return an agent of that name for a role; with tools, one that searches. Raises UserError for
+    a role that can only be a worker.
     """
     if role.acts:
         raise UserError(f"{name!r} is a worker and gives no answer: name it in a team")
@@ -252,7 +252,9 @@ def seat_of(
 
 
 def acting_as(role: Role) -> type[dspy.Signature]:
-    """The signature of a worker in that role; from a role that answers, only the instruction."""
+    """Return the signature of a worker in that role; from a role that answers, only the
+    instruction.
+    """
     words: type[dspy.Signature] = role.signature
     if not role.acts:
         words = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")

@@ -92,7 +92,7 @@ def command_name(command: str) -> str:
 
 
 def _details(described: Described) -> list[str]:
-    """The parts that the short name leaves out; the caller drops empty ones."""
+    """Return the parts that the short name leaves out; the caller drops empty ones."""
     parts = _members_of(described)
     if rounds := described.get("max_rounds") or described.get("d_max"):
         parts.append(f"at most {_count(rounds, 'round')}")
@@ -110,7 +110,7 @@ def _details(described: Described) -> list[str]:
 
 
 def _members_of(described: Described) -> list[str]:
-    """The agents, and their rule of agreement."""
+    """Return the agents, and their rule of agreement."""
     match str(described["program"]).partition(" ")[0]:
         case "single":
             return [str(described.get("role") or described["strategy"])]
@@ -137,13 +137,13 @@ def _members_of(described: Described) -> list[str]:
 
 
 def _seats(described: Described, parameter: str) -> int:
-    """How many seats the named roles take."""
+    """Return how many seats the named roles take."""
     own = described.get("own_roles") or {}
     return sum(own.get(name, {}).get("repeats", 1) for name in described[parameter])
 
 
 def _times(described: Described) -> str:
-    """How often each agent is sampled; empty for once."""
+    """Return how often each agent is sampled; empty for once."""
     samples = described.get("samples")
     return f" × {samples}" if samples else ""
 

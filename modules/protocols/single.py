@@ -28,7 +28,9 @@ _TIES = Parameter(choice("first", "random"), When("strategy", _VOTING))
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:
-    """The parameters in a short spec: a strategy, or `role=NAME`. Raises UserError for more."""
+    """Return the parameters in a short spec: a strategy, or `role=NAME`. Raises UserError for
+    more.
+    """
     named = ":".join(parts)
     if named.startswith("role="):
         return {"role": named.removeprefix("role=")}
@@ -169,8 +171,9 @@ class SingleAgent(
             query.name = f"{name}.query"
 
     def sampled(self, samples: int) -> SingleAgent:
-        """A copy that is asked several times and gives its most frequent answer, with the same
-        instructions and examples. Raises UserError for a role and for a strategy of several steps.
+        """Return a copy that is asked several times and gives its most frequent answer, with the
+        same instructions and examples. Raises UserError for a role and for a strategy of several
+        steps.
         """
         if self.strategy is None:
             raise UserError(f"the role {self.role!r} takes no samples: sample a strategy")
@@ -184,8 +187,8 @@ class SingleAgent(
 
 
 def member(name: str, given: object) -> Program:
-    """A program inside of another: the given one, or an agent with the named strategy. Raises
-    UserError, which begins with the parameter's `name`, for anything else.
+    """Return a program inside of another: the given one, or an agent with the named strategy.
+    Raises UserError, which begins with the parameter's `name`, for anything else.
     """
     if isinstance(given, str):
         return SingleAgent(given)

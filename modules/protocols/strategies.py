@@ -189,7 +189,9 @@ _BUILT_IN = {
 
 
 def _checked(name: str, thing: object) -> Strategy:
-    """The strategy that was imported, or that of a signature. Raises UserError for others."""
+    """Return the strategy that was imported, or that of a signature. Raises UserError for
+    others.
+    """
     if isinstance(thing, type) and issubclass(thing, dspy.Signature):
         thing = Strategy(thing)
     if not isinstance(thing, Strategy):
@@ -220,7 +222,8 @@ def _done(place: int, part: str, solution: str) -> dict[str, object]:
 
 
 def demonstrations(plan: Strategy, worked: Worked) -> dict[str, dspy.Example]:
-    """The worked question as a demo for each step of a strategy and, as `answer`, for its answer.
+    """Return the worked question as a demo for each step of a strategy and, as `answer`, for its
+    answer.
 
     Raises UserError for a strategy whose fields the worked question does not have.
     """

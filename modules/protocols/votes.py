@@ -33,14 +33,14 @@ class Ballot(NamedTuple):
 
 
 def usual_ties(vote: str) -> Ties:
-    """The default rule for ties of a vote."""
+    """Return the default rule for ties of a vote."""
     if vote == "majority":
         return Ties("first")
     return Ties("weight")
 
 
 def weighs(vote: str, ties: Ties) -> bool:
-    """Whether a vote with this rule for ties needs weights."""
+    """Return whether a vote with this rule for ties needs weights."""
     return vote == "weighted" or (vote == "majority" and ties.rule == "weight")
 
 
@@ -52,7 +52,7 @@ def count_ballots(
     weights: Sequence[float] | None,
     ties: Ties,
 ) -> Vote:
-    """The outcome of the vote on one question."""
+    """Return the outcome of the vote on one question."""
     if vote == "probability":
         weights = _probabilities(ballots)
     names = [ballot.agent for ballot in ballots]
@@ -64,8 +64,8 @@ def count_ballots(
 
 
 def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
-    """The probability that its LM gave each answer; 0 for an abstention, which has no vote. Raises
-    UserError for an answer without one.
+    """Return the probability that its LM gave each answer; 0 for an abstention, which has no vote.
+    Raises UserError for an answer without one.
     """
     for ballot in ballots:
         if ballot.answer is not None and ballot.probability is None:
@@ -77,7 +77,9 @@ def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
 
 
 def checked_weights(weights: Sequence[float], members: int) -> list[float]:
-    """The weights as numbers. Raises UserError unless there is a valid one for each member."""
+    """Return the weights as numbers. Raises UserError unless there is a valid one for each
+    member.
+    """
     try:
         values = list(map(float, weights))
     except (TypeError, ValueError):
@@ -92,8 +94,8 @@ def checked_weights(weights: Sequence[float], members: int) -> list[float]:
 
 
 def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
-    """The weight of each member, in the order of names: the log-odds of being right in these rows.
-    Raises UserError for rows of another ensemble, and without finished rows.
+    """Return the weight of each member, in the order of names: the log-odds of being right in these
+    rows. Raises UserError for rows of another ensemble, and without finished rows.
     """
     right = [0] * len(names)
     total = options = 0
@@ -120,7 +122,7 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
 
 
 def _options(row: ResultRow) -> int:
-    """The number of possible answers: that of the options, else one more than were given."""
+    """Return the number of possible answers: that of the options, else one more than were given."""
     if row.kind == "choice" and row.choices:
         return len(row.choices)
     if row.kind == "boolean":
@@ -129,13 +131,15 @@ def _options(row: ResultRow) -> int:
 
 
 def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
-    """The parameters of the ensemble to record: one that needs no weights and no further call."""
+    """Return the parameters of the ensemble to record: one that needs no weights and no further
+    call.
+    """
     return {**without(parameters, _FREE), "vote": "majority"}
 
 
 def _vote_again(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
-    """The outcomes of another vote on recorded answers; weights that are not given are fitted on
-    the same rows.
+    """Return the outcomes of another vote on recorded answers; weights that are not given are
+    fitted on the same rows.
     """
     rows = list(map(ResultRow.of, rows))
     finished = [row for row in rows if not row.error]
@@ -163,8 +167,8 @@ REPLAYS = Replays(_FREE, _recorded, _vote_again, same_calls=True)
 
 
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
-    """The weight of a voter who was right in a share `accuracy` of `n` questions with `options`
-    choices each.
+    """Return the weight of a voter who was right in a share `accuracy` of `n` questions with
+    `options` choices each.
 
     log((K - 1) p / (1 - p)), the K-ary log-odds; K = 2 is the plain log-odds, negative below one
     half. With more options a voter better than chance keeps a positive weight. p is smoothed by

@@ -98,8 +98,8 @@ _ARTICLE = pattern(r"\b(?:an?|the)\b")
 
 
 def read_boolean(text: str) -> bool | None:
-    """True for yes/true, False for no/false, None when the text says neither, both, or leaves it
-    open.
+    """Return True for yes/true, False for no/false, None when the text says neither, both, or
+    leaves it open.
 
     Reading order, in which the first step that applies decides:
 
@@ -130,8 +130,8 @@ def read_boolean(text: str) -> bool | None:
 
 
 def _truths(text: str, matches: Iterable[re.Match[str]]) -> list[bool]:
-    """The truth values of the matches, inverted after "not"; those in a clause that doubts or
-    supposes them ("if it is true") are left out.
+    """Return the truth values of the matches, inverted after "not"; those in a clause that doubts
+    or supposes them ("if it is true") are left out.
     """
     values = []
     for match in matches:
@@ -144,14 +144,14 @@ def _truths(text: str, matches: Iterable[re.Match[str]]) -> list[bool]:
 
 
 def _set_off(text: str, match: re.Match[str]) -> bool:
-    """Whether the word stands between punctuation, so that it is an answer by itself."""
+    """Return whether the word stands between punctuation, so that it is an answer by itself."""
     before = text[: match.start("word")].rstrip(" \"'")
     after = text[match.end("word") :].lstrip(" \"'")
     return (not before or before[-1] in ".,;:!?\n(") and (not after or after[0] in ".,;:!\n)")
 
 
 def normalise_span(text: str) -> str:
-    """Lower case, without ASCII punctuation, the words a, an, the, and extra white space.
+    """Return lower case, without ASCII punctuation, the words a, an, the, and extra white space.
 
     The rules and their order are those of HotpotQA's official evaluation script
     (`normalize_answer`).
@@ -174,20 +174,20 @@ Gold = str | Sequence[str]
 
 
 def golds_of(gold: Gold | None) -> Sequence[str]:
-    """All accepted answers; empty if there is no gold answer."""
+    """Return all accepted answers; empty if there is no gold answer."""
     if gold is None:
         return ()
     return (gold,) if isinstance(gold, str) else gold
 
 
 def gold_text(gold: Gold | None) -> str:
-    """The accepted answers as one text, joined by "or"; empty if there is no gold answer."""
+    """Return the accepted answers as one text, joined by "or"; empty if there is no gold answer."""
     return " or ".join(golds_of(gold))
 
 
 def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
-    """Exact match and token F1 of a span, each 0 to 1, as HotpotQA's official evaluation script
-    counts them.
+    """Return exact match and token F1 of a span, each 0 to 1, as HotpotQA's official evaluation
+    script counts them.
 
     Both sides are normalised by `normalise_span`; F1 is the harmonic mean of token precision and
     recall, and 0 if the two differ and one is "yes", "no", "noanswer" or "unanswerable". As there,
@@ -221,7 +221,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
 
 
 def _f1(predicted: Iterable[str], true: Iterable[str]) -> float:
-    """The harmonic mean of the precision and recall of words; 0 without a common word."""
+    """Return the harmonic mean of the precision and recall of words; 0 without a common word."""
     said, wanted = Counter(predicted), Counter(true)
     common = (said & wanted).total()
     if not common:
@@ -233,8 +233,8 @@ def _f1(predicted: Iterable[str], true: Iterable[str]) -> float:
 def read_answer(
     text: str | None, kind: Kind, choices: Mapping[str, str] | None = None
 ) -> str | None:
-    """The canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or the
-    stripped text. None if it has no readable answer of this kind.
+    """Return the canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or
+    the stripped text. None if it has no readable answer of this kind.
 
     Thoughts before the reply are left out. If a span is stated ("Answer: Paris", "The answer is
     Paris.", a LaTeX box), the answer is what is stated. A span or open answer needs a letter, a
@@ -264,7 +264,7 @@ def read_answer(
 
 
 def _stated_span(text: str) -> str:
-    """The short answer that a text states, or else the whole text."""
+    """Return the short answer that a text states, or else the whole text."""
     boxed = list(BOXED.finditer(text)) or list(_TAGGED_SPAN.finditer(text))
     if boxed:
         return without_text_marks(boxed[-1][1]).strip()
@@ -286,7 +286,8 @@ def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = 
 
 
 def answer_key(answer: str, kind: Kind) -> str:
-    """The key of an answer for counting votes: equal answers, and no others, have the same key.
+    """Return the key of an answer for counting votes: equal answers, and no others, have the same
+    key.
 
     Raises ValueError for what cannot be read as a number or boolean: such an answer equals nothing,
     so it has no key (use None for it).
@@ -308,7 +309,7 @@ def answer_key(answer: str, kind: Kind) -> str:
 
 
 def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
-    """Whether two answers have the same `answer_key`.
+    """Return whether two answers have the same `answer_key`.
 
     None, and an answer that cannot be read as its kind, equals nothing, not even itself.
     """
@@ -321,8 +322,8 @@ def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
 
 
 def comparable(gold: Gold | None, answer: object, kind: Kind) -> tuple[Gold | None, object]:
-    """The gold answer (several accepted ones as a list) and another answer, written so that a
-    user's metric can compare them as texts: numbers as plain decimals, yes and no in the words of
+    """Return the gold answer (several accepted ones as a list) and another answer, written so that
+    a user's metric can compare them as texts: numbers as plain decimals, yes and no in the words of
     the gold answer.
     """
     golds = list(golds_of(gold))
@@ -336,7 +337,7 @@ def comparable(gold: Gold | None, answer: object, kind: Kind) -> tuple[Gold | No
 
 
 def _in_words_of(gold: str, answer: str) -> str:
-    """A truth value written like the gold answer: yes/no or true/false, in the same case."""
+    """Return a truth value written like the gold answer: yes/no or true/false, in the same case."""
     said = read_boolean(answer)
     if said is None:
         return answer
@@ -348,8 +349,8 @@ def _in_words_of(gold: str, answer: str) -> str:
 
 
 def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
-    """The kind of a question that does not state it: choice with choices, else boolean, number or
-    span by the form of its gold answer.
+    """Return the kind of a question that does not state it: choice with choices, else boolean,
+    number or span by the form of its gold answer.
 
     A year looks like a number, so a data set of spans must state its kind.
     """
@@ -374,8 +375,8 @@ class AnswerScore(NamedTuple):
 def score(
     answer: str | None, gold: Gold, kind: Kind, choices: Mapping[str, str] | None = None
 ) -> AnswerScore:
-    """The score of an answer against the gold one, or the best of several accepted ones. None, and
-    what cannot be read as this kind, is wrong.
+    """Return the score of an answer against the gold one, or the best of several accepted ones.
+    None, and what cannot be read as this kind, is wrong.
 
     A choice is correct if its label is the gold one or that of an option with the same text; a span
     if it matches exactly, and so is free text (kind open), which therefore needs a metric. Raises

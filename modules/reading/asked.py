@@ -14,8 +14,8 @@ MAX_CHOICES = 26
 
 
 def require_text(value: object, needs: str) -> str:
-    """The value. Raises UserError, which begins with `needs` (such as "the question needs a text"),
-    unless it is text that is not blank.
+    """Return the value. Raises UserError, which begins with `needs` (such as "the question needs a
+    text"), unless it is text that is not blank.
     """
     if not isinstance(value, str):
         raise UserError(f"{needs}, as text; it is {type_name(value)}")
@@ -30,8 +30,8 @@ def require_text(value: object, needs: str) -> str:
 
 
 def check_choices(choices: object, name: str) -> dict[str, str] | None:
-    """The choices as label → text; a list of texts is labelled A, B, …; None stays None. Raises
-    UserError, which calls the question `name`.
+    """Return the choices as label → text; a list of texts is labelled A, B, …; None stays None.
+    Raises UserError, which calls the question `name`.
     """
     if choices is None:
         return None
@@ -63,13 +63,15 @@ def check_choices(choices: object, name: str) -> dict[str, str] | None:
 
 
 def by_letter(texts: Sequence[object]) -> dict[str, object]:
-    """Texts labelled A, B, …."""
+    """Return texts labelled A, B, …."""
     # Labels beyond Z need no care: `check_choices` refuses more than 26 choices.
     return {chr(ord("A") + i): text for i, text in enumerate(texts)}
 
 
 def check_context(context: object, name: str) -> str | list[str] | None:
-    """The context as text or a list of texts, None if it is empty. Raises UserError for others."""
+    """Return the context as text or a list of texts, None if it is empty. Raises UserError for
+    others.
+    """
     if context is None or isinstance(context, str):
         return context or None
     if not isinstance(context, list | tuple) or not all(isinstance(text, str) for text in context):
@@ -81,23 +83,23 @@ def check_context(context: object, name: str) -> str | list[str] | None:
 
 
 def type_name(value: object) -> str:
-    """The type of a value in words for an error; None is "missing"."""
+    """Return the type of a value in words for an error; None is "missing"."""
     return "missing" if value is None else type(value).__name__
 
 
 def in_one_line(text: str) -> str:
-    """`text` quoted for an error, cut so that the sentence stays one line."""
+    """Return `text` quoted for an error, cut so that the sentence stays one line."""
     if len(text) > 60:
         text = text[:60] + "…"
     return repr(text)
 
 
 def choice_lines(choices: Mapping[str, str]) -> str:
-    """Choices as text, a line each: `A. bank`."""
+    """Return choices as text, a line each: `A. bank`."""
     return "\n".join(f"{label}. {text}" for label, text in choices.items())
 
 
 def with_choices(question: str, choices: Mapping[str, str] | None) -> str:
-    """The question with its choices below, unless it ends in them already."""
+    """Return the question with its choices below, unless it ends in them already."""
     lines = choice_lines(choices or {})
     return question if question.endswith(lines) else f"{question}\n{lines}"

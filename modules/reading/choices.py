@@ -112,7 +112,7 @@ _WINDOW = 120  # characters before a mention that are searched; bounds the work 
 
 
 def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
-    """The label of the option that `text` chose, or None when it names none, several, or
+    """Return the label of the option that `text` chose, or None when it names none, several, or
     contradicts itself.
 
     Reading order (the first step that applies decides):
@@ -200,7 +200,7 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
 
 
 def _is_prose(text: str, m: Mention) -> bool:
-    """Whether a label's letter is in fact an article, a pronoun or part of a sentence."""
+    """Return whether a label's letter is in fact an article, a pronoun or part of a sentence."""
     if not m.by_label or m.explicit or m.numbering:
         return False
     written = text[m.start : m.end]
@@ -264,7 +264,7 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
 
 
 def _alone_on_line(text: str, m: Mention) -> bool:
-    """Whether a mention's line has no other word and no question mark."""
+    """Return whether a mention's line has no other word and no question mark."""
     line_start = text.rfind("\n", 0, m.start) + 1
     line_end = text.find("\n", m.end)
     if line_end < 0:
@@ -273,7 +273,9 @@ def _alone_on_line(text: str, m: Mention) -> bool:
 
 
 def _leads(text: str, m: Mention) -> bool:
-    """Whether a mention opens the text as an answer: "B. …", "Bank. …", but not "Bank, like …"."""
+    """Return whether a mention opens the text as an answer: "B. …", "Bank. …", but not "Bank, like
+    …".
+    """
     if m.denied or m.numbering or text[: m.start].strip("\"'([{ "):
         return False
     if not m.by_label:
@@ -282,8 +284,8 @@ def _leads(text: str, m: Mention) -> bool:
 
 
 def _goes_through(text: str, choices: Mapping[str, str]) -> bool:
-    """Whether a text takes the options one after another ("A: no, B: yes"), so that the one that
-    opens it is not what it decides for.
+    """Return whether a text takes the options one after another ("A: no, B: yes"), so that the one
+    that opens it is not what it decides for.
     """
     first, second = map(re.escape, islice(choices, 2))
     each = rf"\W*{first}(?P<sign>\W*[:.)=–-]\W*)(?s:.*?)(?:^|[,;])\W*{second}(?P=sign)"
@@ -291,5 +293,5 @@ def _goes_through(text: str, choices: Mapping[str, str]) -> bool:
 
 
 def _only(mentions: list[Mention], choices: Mapping[str, str]) -> str | None:
-    """The option that all the mentions agree on, else None."""
+    """Return the option that all the mentions agree on, else None."""
     return one_option([mention.label for mention in mentions], choices)

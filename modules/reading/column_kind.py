@@ -70,7 +70,7 @@ class ColumnKind(NamedTuple):
 
 
 def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
-    """The one kind that fits all gold answers of questions without options; None is skipped.
+    """Return the one kind that fits all gold answers of questions without options; None is skipped.
 
     Boolean if all are yes, no, true or false; number if all are numbers; choice if they are yes, no
     and a third such as `maybe`; span for any other mixture.
@@ -99,7 +99,7 @@ def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
 
 
 def _is_third(text: str, counts: Counter[str]) -> bool:
-    """Whether an answer is a third option besides yes and no: by its word, or because it is
+    """Return whether an answer is a third option besides yes and no: by its word, or because it is
     frequent.
     """
     # Below five times or 5% of all, it is more likely a slip in the data than an option.
@@ -108,6 +108,6 @@ def _is_third(text: str, counts: Counter[str]) -> bool:
 
 
 def _like(text: str, spellings: dict[str, str]) -> str:
-    """The text with a capital letter first if all of the column's own answers have one."""
+    """Return the text with a capital letter first if all of the column's own answers have one."""
     capitals = all(spelled[:1].isupper() for spelled in spellings.values())
     return text[:1].upper() + text[1:] if capitals else text

@@ -23,26 +23,28 @@ _ENDLESS = pattern(r"\^\s*\{?\s*[0-9]{3,}|\^[^+*/=-]*\^|[0-9]{3,}\s*!")
 
 
 def is_formal(text: str) -> bool:
-    """Whether a text has LaTeX, an operator, a bracket, or a digit with a sign or point in it."""
+    """Return whether a text has LaTeX, an operator, a bracket, or a digit with a sign or point in
+    it.
+    """
     return _FORMAL.search(text) is not None
 
 
 def normalise_formal(text: str) -> str:
-    """An expression without what has no meaning: white space, case, LaTeX's sizes."""
+    """Return an expression without what has no meaning: white space, case, LaTeX's sizes."""
     text = _LATEX.sub("", without_text_marks(text))
     text = re.sub(r"\\[dt]frac", r"\\frac", text).translate({ord("−"): "-", ord("–"): "-"})
     return re.sub(r"\s+", "", text).casefold().rstrip(".")
 
 
 def without_text_marks(text: str) -> str:
-    r"""The text without LaTeX's marks for words, such as `\text{Paris}`."""
+    r"""Return the text without LaTeX's marks for words, such as `\text{Paris}`."""
     return _TEXT.sub(r"\1", text)
 
 
 @lru_cache(maxsize=4096)
 def same_expression(one: str, other: str) -> bool:
-    """Whether two expressions are written alike or equal by `math-verify`, if this is installed
-    (extra `math`).
+    """Return whether two expressions are written alike or equal by `math-verify`, if this is
+    installed (extra `math`).
     """
     if normalise_formal(one) == normalise_formal(other):
         return True

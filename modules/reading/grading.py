@@ -71,7 +71,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, metric: MetricFields | None) -> Scale:
-        """The scale of a metric as `run.json` describes it; None is accuracy."""
+        """Return the scale of a metric as `run.json` describes it; None is accuracy."""
         if not metric:
             return cls(0.0, 1.0, True)
         return cls(metric.low, metric.high, metric.rate)
@@ -90,7 +90,9 @@ class Scale(NamedTuple):
         return FAILURE_SCORE if self.low is None else self.low
 
     def share(self, score: float) -> float:
-        """The position of a score between `low` (0 if None) and `high` (1 if None), as 0 to 1."""
+        """Return the position of a score between `low` (0 if None) and `high` (1 if None), as 0 to
+        1.
+        """
         return (score - (self.low or 0.0)) / self.width
 
     @property
@@ -100,7 +102,9 @@ class Scale(NamedTuple):
         return high - (self.low or 0.0)
 
     def fault(self, value: float) -> str:
-        """What is wrong with a score, as the end of a sentence; empty for a possible score."""
+        """Return what is wrong with a score, as the end of a sentence; empty for a possible
+        score.
+        """
         low, high = self.ends
         if not low <= value <= high:  # also for NaN
             return f", outside {low:g} to {high:g}"
@@ -115,7 +119,7 @@ class Scale(NamedTuple):
 
 
 def metric_name(run: Mapping[str, Any]) -> str:
-    """The name of a run's scores, from its description."""
+    """Return the name of a run's scores, from its description."""
     return str((run.get("metric") or {}).get("name") or ACCURACY)
 
 
@@ -128,7 +132,7 @@ def _accuracy(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | 
 
 
 def _em_or_f1(place: int) -> Grader:
-    """A grader of free text by EM (place 0) or F1 (place 1), and of all else by accuracy."""
+    """Return a grader of free text by EM (place 0) or F1 (place 1), and of all else by accuracy."""
 
     def graded(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> float:
         if kind in ("span", "open"):
@@ -160,8 +164,8 @@ GRADERS: dict[str, Grader] = {
 
 
 def regex_grader(pattern: str) -> Grader:
-    """A grader that asks whether a pattern occurs in the answer. Raises UserError for an invalid
-    pattern.
+    """Return a grader that asks whether a pattern occurs in the answer. Raises UserError for an
+    invalid pattern.
     """
     if not pattern or len(pattern) > MOST_PATTERN:
         raise UserError(
@@ -189,8 +193,8 @@ def regex_grader(pattern: str) -> Grader:
 
 
 def grader_of(metric: MetricFields | None) -> Grader | None:
-    """The grader of a metric as `run.json` describes it; None for a judge, and for a user's own
-    function, which is not imported. Raises UserError for an invalid pattern.
+    """Return the grader of a metric as `run.json` describes it; None for a judge, and for a user's
+    own function, which is not imported. Raises UserError for an invalid pattern.
     """
     spec = metric.get("spec") if metric else ACCURACY
     if isinstance(spec, str) and spec.startswith(REGEX):
@@ -205,7 +209,8 @@ def grader_of(metric: MetricFields | None) -> Grader | None:
 def row_fault(
     row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True
 ) -> str | None:
-    """What is wrong with a row's score, as a clause to follow its file and line; None if it fits.
+    """Return what is wrong with a row's score, as a clause to follow its file and line; None if it
+    fits.
 
     Args:
         row: a row of the right shape.

@@ -86,8 +86,8 @@ class Mention:
 
 
 def without_typography(text: str) -> str:
-    """The text in plain typography: straight quotes, no full-width letters, LaTeX boxes as "answer:
-    …", no Markdown emphasis.
+    """Return the text in plain typography: straight quotes, no full-width letters, LaTeX boxes as
+    "answer: …", no Markdown emphasis.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     for dressing, replacement in _DRESSING:
@@ -96,9 +96,9 @@ def without_typography(text: str) -> str:
 
 
 def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
-    """The words and numbers of a text; a sign, decimal point or percent stays with its number.
-    Without `case` they are case-folded, without `articles` these are left out, except for one at
-    the end.
+    """Return the words and numbers of a text; a sign, decimal point or percent stays with its
+    number. Without `case` they are case-folded, without `articles` these are left out, except for
+    one at the end.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     if not articles:
@@ -108,7 +108,9 @@ def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
 
 
 def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) -> bool:
-    """Whether two labels mean the same option, by label or by text (real data repeat options)."""
+    """Return whether two labels mean the same option, by label or by text (real data repeat
+    options).
+    """
     if label is None or other is None:
         return False
     known = label in choices and other in choices
@@ -116,14 +118,14 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
 
 
 def one_option(labels: Sequence[str | None], choices: Mapping[str, str]) -> str | None:
-    """The first of the labels if all mean the same option; else None."""
+    """Return the first of the labels if all mean the same option; else None."""
     if labels and all(same_text(labels[0], label, choices) for label in labels):
         return labels[0]
     return None
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """All mentions of options in order; "B) bank" is one mention. `text` has gone through
+    """Return all mentions of options in order; "B) bank" is one mention. `text` has gone through
     `without_typography`.
     """
     texts = _by_text(text, choices)
@@ -141,7 +143,7 @@ def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
 
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for any of the labels, also in brackets."""
+    """Return a pattern for any of the labels, also in brackets."""
     body = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     # Not inside a word, number, abbreviation (U.S.), degree, compound (A-frame) or contraction
     # (I'm).
@@ -153,7 +155,7 @@ def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _by_label(text: str, match: re.Match[str], choices: Mapping[str, str]) -> Mention:
-    """The mention that a match of `_label_pattern` is."""
+    """Return the mention that a match of `_label_pattern` is."""
     written = match["label"]
     label = next(key for key in choices if key.casefold() == written.casefold())
     bracketed = bool(match["open"] and match["close"])
@@ -170,7 +172,7 @@ def _by_label(text: str, match: re.Match[str], choices: Mapping[str, str]) -> Me
 
 @lru_cache(maxsize=4096)
 def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for options of the same words, with any case, articles and punctuation."""
+    """Return a pattern for options of the same words, with any case, articles and punctuation."""
     words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
         return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")
@@ -188,8 +190,8 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """The mentions by words, in order. Options that differ only in case or articles are told apart
-    by their exact spelling.
+    """Return the mentions by words, in order. Options that differ only in case or articles are told
+    apart by their exact spelling.
     """
     labels = set(map(str.casefold, choices))
     alike: dict[tuple[str, ...], list[str]] = {}

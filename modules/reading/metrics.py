@@ -122,7 +122,9 @@ class Metric:
         return self.builtin and self.name == ACCURACY
 
     def identity(self) -> MetricFields | None:
-        """Its description in `run.json`, by which runs tell metrics apart; None for accuracy."""
+        """Return its description in `run.json`, by which runs tell metrics apart; None for
+        accuracy.
+        """
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
@@ -143,7 +145,7 @@ class Metric:
         return Graded(self.scale.least, correct)
 
     async def grade(self, question: Question, prediction: dspy.Prediction) -> Graded:
-        """The score of a prediction. Raises MetricError if the metric gives none."""
+        """Return the score of a prediction. Raises MetricError if the metric gives none."""
         # Only a user's own function may block, and needs a thread.
         if self.builtin or prediction.get("answer") is None:
             return self.grade_now(question, prediction)
@@ -166,7 +168,7 @@ class Metric:
         return self.graded(self._called, *self._arguments(question, prediction, *more))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
-        """The score of another answer to a row's question; only for a `builtin` metric."""
+        """Return the score of another answer to a row's question; only for a `builtin` metric."""
         if answer is None:
             return self.lost
         gold = golds_of(row.gold)
@@ -184,8 +186,8 @@ class Metric:
         """
 
     def graded(self, scored: Callable[..., Any], *arguments: object) -> Graded:
-        """The grade in what `scored(*arguments)` returns. Raises MetricError for anything else, and
-        what ends a run.
+        """Return the grade in what `scored(*arguments)` returns. Raises MetricError for anything
+        else, and what ends a run.
         """
         try:
             returned, feedback = scored(*arguments), None
@@ -223,8 +225,8 @@ class Metric:
     def _arguments(
         self, question: Question, prediction: dspy.Prediction, *more: object
     ) -> list[object]:
-        """The arguments for a user's function: example and prediction, whose fields also have the
-        names that DSPy's own metrics use, and as many `more` as it accepts.
+        """Return the arguments for a user's function: example and prediction, whose fields also
+        have the names that DSPy's own metrics use, and as many `more` as it accepts.
         """
         more_fields = {"response": question.answer, **without(question.meta, question)}
         example = Question(question, **more_fields)
@@ -245,7 +247,9 @@ def _raise(problem: Exception) -> NoReturn:
 
 
 def metric_of(metric: Metric | Callable[..., Any] | str | None) -> Metric:
-    """The metric that `metric=` names; None is accuracy. Raises UserError for an unknown one."""
+    """Return the metric that `metric=` names; None is accuracy. Raises UserError for an unknown
+    one.
+    """
     if isinstance(metric, Metric):
         return metric
     if metric is None:
@@ -297,7 +301,7 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 
 
 def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
-    """A built-in metric that scores by a grader."""
+    """Return a built-in metric that scores by a grader."""
 
     def graded(question: Question, prediction: dspy.Prediction) -> bool | float:
         gold = question.get("accepted") or str(question.answer)
@@ -326,8 +330,8 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 
 def _parameters(function: Callable[..., object], name: str, such: str) -> tuple[int, int]:
-    """The fewest arguments that a metric needs (two or more) and the most that it accepts (up to
-    five). Raises UserError if it cannot be called with two.
+    """Return the fewest arguments that a metric needs (two or more) and the most that it accepts
+    (up to five). Raises UserError if it cannot be called with two.
     """
     target = function
     if isinstance(function, dspy.Module):
@@ -363,15 +367,17 @@ def _name_of(function: object) -> str:
 
 
 def code_of(thing: object) -> str:
-    """A short hash of what a function or object does: of its source and of the plain values that it
-    uses.
+    """Return a short hash of what a function or object does: of its source and of the plain values
+    that it uses.
     """
     content = repr(list(_parts_of(thing, 0)))
     return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _parts_of(thing: object, depth: int) -> Sequence[object]:
-    """The sources and plain values that a function or object is made of, in a fixed order."""
+    """Return the sources and plain values that a function or object is made of, in a fixed
+    order.
+    """
     if isinstance(thing, PLAIN):
         return [thing]
     if depth > 4:
@@ -404,7 +410,7 @@ def _parts_of(thing: object, depth: int) -> Sequence[object]:
 
 
 def values_held_by(function: FunctionType) -> list[object]:
-    """The values in a function's closure, and its defaults."""
+    """Return the values in a function's closure, and its defaults."""
     closed = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # the variable has no value yet
@@ -413,7 +419,9 @@ def values_held_by(function: FunctionType) -> list[object]:
 
 
 def source_of(thing: object) -> str:
-    """The source of a class or function; the bytecode of a lambda and of what has no source."""
+    """Return the source of a class or function; the bytecode of a lambda and of what has no
+    source.
+    """
     if not isinstance(thing, type):
         return _read_source(thing)
     # Python parses a file to find a class in it. That takes long, and before Python 3.11.8 it fails
@@ -440,7 +448,9 @@ def _read_source(thing: Any) -> str:
 
 
 def _bytecode(constant: object) -> str:
-    """The bytecode of a function and of those inside it, as text; of another constant its repr."""
+    """Return the bytecode of a function and of those inside it, as text; of another constant its
+    repr.
+    """
     if not isinstance(constant, CodeType):
         return repr(constant)
     inner = list(map(_bytecode, constant.co_consts))

@@ -76,7 +76,7 @@ _SIZED = pattern(
 
 
 def _written_out(text: str) -> str:
-    """The text with powers, sizes and grouped digits as plain numbers."""
+    """Return the text with powers, sizes and grouped digits as plain numbers."""
     text = _SUPERSCRIPT.sub(lambda raised: f"^{raised[0].translate(_RAISED)}", text)
     text = _GROUPED.sub("", _DASH.sub(r"\1-", text))
     # Before `_POWER`, which would write out the 10³ of 1.25 × 10³ without its factor.
@@ -104,7 +104,7 @@ def _raised(digits: str, exponent: int) -> str:
 
 
 def _computed(value: Callable[[], Decimal]) -> str:
-    """The number in plain digits; `_NO_VALUE` if it has too many of them or is not exact."""
+    """Return the number in plain digits; `_NO_VALUE` if it has too many of them or is not exact."""
     try:
         number = value()
     except (InvalidOperation, Overflow, Inexact):
@@ -113,7 +113,7 @@ def _computed(value: Callable[[], Decimal]) -> str:
 
 
 def read_number(text: str, strict: bool = False) -> Decimal | None:
-    """The number that the text gives as its answer, exactly; None if there is none.
+    """Return the number that the text gives as its answer, exactly; None if there is none.
 
     A text that is a number and nothing else is that number. Otherwise the two ways of reading
     follow the filters of lm-evaluation-harness for GSM8K. With `strict` ("strict-match"): the first
@@ -161,14 +161,14 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
 
 
 def _says_several(text: str) -> bool:
-    """Whether a text is nothing but different numbers: "5 or 7", but not "18, or $18.00"."""
+    """Return whether a text is nothing but different numbers: "5 or 7", but not "18, or $18.00"."""
     if not _SEVERAL.fullmatch(text):
         return False
     return len({_value(text, number) for number in _NUMBER.finditer(text)}) > 1
 
 
 def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
-    """The value of a match of `_NUMBER` in the text; None if it is ambiguous or none."""
+    """Return the value of a match of `_NUMBER` in the text; None if it is ambiguous or none."""
     if number is None or number["odd"]:
         return None
     if number["over"]:
@@ -183,7 +183,9 @@ def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
 
 
 def _negative(text: str, number: re.Match[str]) -> bool:
-    """Whether a number's minus makes it negative, and does not join two words or subtract."""
+    """Return whether a number's minus makes it negative, and does not join two words or
+    subtract.
+    """
     sign = (number["sign"] or number["inner"] or "").strip().casefold()
     if sign in {"", "+"}:
         return False
@@ -195,7 +197,7 @@ def _negative(text: str, number: re.Match[str]) -> bool:
 
 
 def decimal_text(number: Decimal) -> str:
-    """A number as plain digits, without zeros at the end."""
+    """Return a number as plain digits, without zeros at the end."""
     text = f"{number:f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")

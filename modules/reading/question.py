@@ -83,15 +83,15 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
             self._input_keys = frozenset(keys)
 
     def __repr__(self) -> str:
-        """DSPy's form, but with the set of input keys in a fixed order: DSPy's optimizers show it
-        to LMs, and the same prompt should be written in every process.
+        """Return DSPy's form, but with the set of input keys in a fixed order: DSPy's optimizers
+        show it to LMs, and the same prompt should be written in every process.
         """
         keys = ", ".join(map(repr, sorted(self._input_keys)))
         return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
 
     def shown(self) -> Question:
-        """The question as a program is shown it: no gold answer, and of `meta` only the entries
-        that the user named.
+        """Return the question as a program is shown it: no gold answer, and of `meta` only the
+        entries that the user named.
         """
         fields: dict[str, object] = only(self, ("id", *INPUTS, "files"))
         return Question(fields, answer=None, meta=only(self.meta, self._shown))
@@ -100,7 +100,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         return dspy.Example(self).inputs()
 
     def given(self) -> dict[str, object]:
-        """The fields of `inputs()`."""
+        """Return the fields of `inputs()`."""
         return only(self, self._input_keys)
 
     def labels(self) -> dspy.Example:
@@ -120,8 +120,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         return list(accepted) if accepted else self.answer
 
     def to_row(self) -> dict[str, object]:
-        """The row on disk: id, question, choices, answer, context, meta, a task's files, and the
-        kind if it would be inferred differently.
+        """Return the row on disk: id, question, choices, answer, context, meta, a task's files, and
+        the kind if it would be inferred differently.
         """
         row: dict[str, object] = only(self, ("id", "question", "choices", "context", "meta"))
         row |= {"answer": self.gold, **only(self, TASK_FILES)}
@@ -154,7 +154,7 @@ def settle_kinds(
 
 
 def with_one_kind(questions: Sequence[Question]) -> Sequence[Question]:
-    """The same questions, or copies of those whose guessed kinds differ, with one kind."""
+    """Return the same questions, or copies of those whose guessed kinds differ, with one kind."""
     if len({question.kind for question in questions if _is_open(question)}) < 2:
         return questions
     copies = list(questions)
@@ -166,24 +166,26 @@ def with_one_kind(questions: Sequence[Question]) -> Sequence[Question]:
 
 
 def _is_open(question: Question) -> bool:
-    """Whether the kind of a question may still be changed (`settle_kinds`)."""
+    """Return whether the kind of a question may still be changed (`settle_kinds`)."""
     return question._kind_guessed and question.choices is None
 
 
 def answer_texts(answer: object) -> Any:
-    """A gold answer, or each of several accepted ones; a number or a truth value becomes text."""
+    """Return a gold answer, or each of several accepted ones; a number or a truth value becomes
+    text.
+    """
     if isinstance(answer, list):
         return [_text_of_scalar(accepted) for accepted in answer]
     return _text_of_scalar(answer)
 
 
 def question_named(id_: object) -> str:
-    """How an error calls a question."""
+    """Return how an error calls a question."""
     return "the question" if id_ == NAMELESS else f"question {id_!r}"
 
 
 def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:
-    """The question in a row of a file.
+    """Return the question in a row of a file.
 
     More is allowed than by `Question`: a whole number as id; a number or true/false as answer or
     option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text": […]}`;
@@ -212,7 +214,9 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
 
 
 def _check_fields(store: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a question, checked and in a fixed order; fields of other names are kept."""
+    """Return the fields of a question, checked and in a fixed order; fields of other names are
+    kept.
+    """
     id_ = require_text(store.get("id"), "a question needs an id")
     name = question_named(id_)
     question = require_text(store.get("question"), f"{name} needs its text")
@@ -267,14 +271,14 @@ def _check_fields(store: dict[str, Any]) -> dict[str, Any]:
 
 
 def _are_files(row: Mapping[str, object]) -> bool:
-    """Whether a row has a task's files or tests, and no answer or options."""
+    """Return whether a row has a task's files or tests, and no answer or options."""
     held = [row[name] for name in TASK_FILES if row.get(name) is not None]
     asked = row.get("answer") is None and row.get("choices") is None
     return bool(held) and asked and are_all(held, Mapping)
 
 
 def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, str]]:
-    """The files and the tests of a task. Raises UserError for a path that cannot be in its
+    """Return the files and the tests of a task. Raises UserError for a path that cannot be in its
     folder.
     """
     if store.get("answer") is not None:
@@ -298,8 +302,8 @@ def _task_files(store: Mapping[str, object], name: str) -> dict[str, dict[str, s
 
 
 def _read_gold(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
-    """The gold answer, and all accepted answers, of which it is the first. Raises UserError for one
-    that is not text.
+    """Return the gold answer, and all accepted answers, of which it is the first. Raises UserError
+    for one that is not text.
     """
     answer = store.get("answer")
     if answer is None:
@@ -316,8 +320,8 @@ def _read_gold(store: Mapping[str, Any], name: str) -> tuple[str | None, list[st
 
 
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
-    """The label that a gold answer means: itself, or that of the only option with this text. Raises
-    UserError if it means none, or several.
+    """Return the label that a gold answer means: itself, or that of the only option with this text.
+    Raises UserError if it means none, or several.
     """
     folded = answer.casefold()
     for tried in (
@@ -339,7 +343,9 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
 
 
 def _check_meta(meta: object, name: str) -> dict[str, object]:
-    """The `meta` of a question, empty if there is none. Raises UserError for any other shape."""
+    """Return the `meta` of a question, empty if there is none. Raises UserError for any other
+    shape.
+    """
     if meta is None:
         return {}
     if not isinstance(meta, Mapping) or not are_all(meta, str):
@@ -350,8 +356,8 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
 
 
 def _meta_of(meta: object, extras: dict[str, object]) -> object:
-    """The row's `meta` with its other fields added. Raises UserError for a field that differs from
-    one of the same name in `meta`.
+    """Return the row's `meta` with its other fields added. Raises UserError for a field that
+    differs from one of the same name in `meta`.
     """
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
@@ -363,8 +369,8 @@ def _meta_of(meta: object, extras: dict[str, object]) -> object:
 
 
 def choices_by_label(choices: object) -> object:
-    """Choices as label → text, if they have one of the shapes in use; other shapes as they are.
-    Raises UserError unless each text has a label of its own.
+    """Return choices as label → text, if they have one of the shapes in use; other shapes as they
+    are. Raises UserError unless each text has a label of its own.
     """
     if isinstance(choices, Mapping) and {"label", "text"} <= set(choices):
         labels, texts = choices["label"], choices["text"]
@@ -383,14 +389,16 @@ def choices_by_label(choices: object) -> object:
 
 
 def _text_of_number(value: object) -> object:
-    """`value`, or its digits if it is a whole number: files may have ids and labels as numbers."""
+    """Return `value`, or its digits if it is a whole number: files may have ids and labels as
+    numbers.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _text_of_scalar(value: object) -> object:
-    """`value`, or its text if it is a finite number or a truth value."""
+    """Return `value`, or its text if it is a finite number or a truth value."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and math.isfinite(value) and not value.is_integer():

@@ -151,17 +151,17 @@ class ResultRow(Keyed):
 
 
 def answering(transcript: Iterable[TurnFields] | None) -> list[TurnFields]:
-    """The turns that give an answer, without those that only prepare one."""
+    """Return the turns that give an answer, without those that only prepare one."""
     return [turn for turn in transcript or () if not turn.step]
 
 
 def row_key(row: ResultRow) -> RowKey:
-    """The key of a row; a row without `repeat` is the first."""
+    """Return the key of a row; a row without `repeat` is the first."""
     return row["id"], row.get("repeat", 0)
 
 
 def row_state(row: ResultRow) -> str:
-    """The outcome of a question: `failed`, `scored` (neither right nor wrong), `right`,
+    """Return the outcome of a question: `failed`, `scored` (neither right nor wrong), `right`,
     `unreadable` or `wrong`.
     """
     row = ResultRow.of(row)
@@ -175,32 +175,36 @@ def row_state(row: ResultRow) -> str:
 
 
 def is_cut_off(row: ResultRow) -> bool:
-    """Whether a reply of an answered question was cut off."""
+    """Return whether a reply of an answered question was cut off."""
     ended: object = row.truncated or row.finish_reason in CUT_OFF
     return row.error is None and bool(ended or row.usage.truncated_calls)
 
 
 def is_unreadable(row: ResultRow) -> bool:
-    """Whether no answer could be read although the question did not fail; a task needs none."""
+    """Return whether no answer could be read although the question did not fail; a task needs
+    none.
+    """
     return row.error is None and row.answer is None and row.decided_by != CHECK
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:
-    """The score of a row: 1 or 0 if the row only says right or wrong, `least` if it failed."""
+    """Return the score of a row: 1 or 0 if the row only says right or wrong, `least` if it
+    failed.
+    """
     row = ResultRow.of(row)
     score = row.get("score", float(bool(row.correct)))
     return least if score is None or row.error is not None else score
 
 
 def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
-    """The score of a row as evidence in a contest: None if it failed, since a failure counts
+    """Return the score of a row as evidence in a contest: None if it failed, since a failure counts
     neither for nor against its program.
     """
     return None if row.error is not None else score_in(row, least)
 
 
 def taken(row: ResultRow, paid: Usage | None = None) -> Usage:
-    """What a row's calls cost without records and caches, with None for what is unknown.
+    """Return what a row's calls cost without records and caches, with None for what is unknown.
 
     `paid` is the row's usage, if the caller has it already.
     """

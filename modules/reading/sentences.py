@@ -42,8 +42,8 @@ _LAST_WORD = pattern(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, with white space normalised; joined by spaces, they are the
-    text again.
+    """Return the sentences of `text` in order, with white space normalised; joined by spaces, they
+    are the text again.
 
     The end of a line ends a sentence. "U.S.", "Dr. No", "J. R. R. Tolkien", "No. 5" and "3.5" do
     not; "in the U.S. He came" is two. A rule of thumb for English: if in doubt, it does not split.
@@ -63,7 +63,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends_here(before: str, mark: str, after: str) -> bool:
-    """Whether a sentence ends at `mark`, by the texts before and after it."""
+    """Return whether a sentence ends at `mark`, by the texts before and after it."""
     opening = after.lstrip("\"'“‘«([¿¡")
     if opening[:1].islower():
         return False

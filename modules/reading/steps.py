@@ -20,7 +20,8 @@ _INLINE = pattern(r"(?<!\S)\(?(\d{1,2})[.)] ")
 
 
 def parts_of(text: str, most: int) -> list[str]:
-    """The first `most` parts that a text lists, without numbers and bullets, each on one line.
+    """Return the first `most` parts that a text lists, without numbers and bullets, each on one
+    line.
 
     The parts of a JSON list are its items. If two lines or more begin with a number, or else with a
     bullet, each of them is a part, together with the lines that continue it; text before the first
@@ -36,8 +37,8 @@ def parts_of(text: str, most: int) -> list[str]:
 
 
 def reasoning_steps(text: str) -> int:
-    """The number of steps in a chain of reasoning: its lines, or its sentences when it is all on
-    one line.
+    """Return the number of steps in a chain of reasoning: its lines, or its sentences when it is
+    all on one line.
 
     Source: complexity-based prompting, which counts the lines of a chain.
     """
@@ -50,7 +51,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _listed(lines: list[str]) -> list[str]:
-    """The items of a list over several lines; without numbers or bullets, the lines."""
+    """Return the items of a list over several lines; without numbers or bullets, the lines."""
     for mark in (_NUMBERED, _BULLETED):
         heads = [i for i, line in enumerate(lines) if mark.match(line)]
         if len(heads) > 1:
@@ -59,7 +60,9 @@ def _listed(lines: list[str]) -> list[str]:
 
 
 def _between_numbers(line: str) -> list[str]:
-    """The parts of a line from each of 1., 2., 3. … to the next; its sentences without a 2."""
+    """Return the parts of a line from each of 1., 2., 3. … to the next; its sentences without
+    a 2.
+    """
     starts: list[int] = []
     for number in _INLINE.finditer(line):
         # Only the number that is next: in "1. those in 3. grade", 3. begins no part.
@@ -71,7 +74,7 @@ def _between_numbers(line: str) -> list[str]:
 
 
 def _json_items(text: str) -> list[str] | None:
-    """The items of a JSON list, or the values of an object; None if the text is neither."""
+    """Return the items of a JSON list, or the values of an object; None if the text is neither."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:

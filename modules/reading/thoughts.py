@@ -44,8 +44,8 @@ class Spoken(NamedTuple):
 
 
 def without_thoughts(text: str) -> Spoken:
-    """The reply in a text, which follows the last closing mark of a block of thoughts. After a
-    block that is never closed there is no reply.
+    """Return the reply in a text, which follows the last closing mark of a block of thoughts. After
+    a block that is never closed there is no reply.
     """
     if not any(map(text.__contains__, _SIGNS)):
         return Spoken(text)

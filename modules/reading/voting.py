@@ -44,7 +44,7 @@ class Ties:
         seed: object = 0,
         allowed: Sequence[str] = TIES,
     ) -> Ties:
-        """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError."""
+        """Return the rule that a user writes, as `random` or `strongest:NAME`. Raises UserError."""
         rule, *voter = re.split("[:=]", str(tie_break), maxsplit=1)
         if rule not in allowed or (rule == "strongest") != bool(voter):
             forms = " or ".join(allowed).replace("strongest", "strongest:NAME")
@@ -65,7 +65,7 @@ class Ties:
         return f"{self.rule}:{self.name}" if self.name else self.rule
 
     def described(self) -> dict[str, object]:
-        """The rule as constructor parameters."""
+        """Return the rule as constructor parameters."""
         parameters: dict[str, object] = {"tie_break": str(self)}
         if self.rule == "random":
             parameters["seed"] = self.seed
@@ -77,8 +77,8 @@ class Ties:
         voters: Sequence[str] = (),
         weights: Sequence[float] | None = None,
     ) -> DecideTie:
-        """A function that breaks ties by this rule, for the question with this id and voters with
-        these names and weights.
+        """Return a function that breaks ties by this rule, for the question with this id and voters
+        with these names and weights.
         """
 
         def chosen(leaders: Sequence[Sequence[int]]) -> int:
@@ -115,7 +115,7 @@ class Vote(NamedTuple):
 def majority(
     answers: Sequence[str | None], *, key: Key = str, decide_tie: DecideTie | None = None
 ) -> Vote:
-    """The vote for the most frequent answer; an answer of None abstains.
+    """Return the vote for the most frequent answer; an answer of None abstains.
 
     A tie goes to the answer given first, or as `decide_tie` says. Answers with equal `key` are the
     same answer, spelled as the first of them. Scores are numbers of votes.
@@ -130,8 +130,8 @@ def weighted(
     key: Key = str,
     decide_tie: DecideTie | None = None,
 ) -> Vote:
-    """The vote for the answer with the largest sum of weights: one weight per answer, of any finite
-    value and sign.
+    """Return the vote for the answer with the largest sum of weights: one weight per answer, of any
+    finite value and sign.
 
     A tie goes to the answer with the heaviest single supporter, then to the answer given first, or
     as `decide_tie` says. Scores are sums of weights. Raises ValueError when the lengths differ or a
@@ -157,7 +157,7 @@ def vote_among(
     weights: Sequence[float] | None = None,
     decide_tie: DecideTie | None = None,
 ) -> Vote:
-    """The vote among answers of a kind, by `weighted`, or by `majority` without weights."""
+    """Return the vote among answers of a kind, by `weighted`, or by `majority` without weights."""
     key = same_if(kind)
     if weights is None:
         return majority(answers, key=key, decide_tie=decide_tie)
@@ -165,7 +165,7 @@ def vote_among(
 
 
 def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
-    """Whether there are answers, all of them could be read, and all are equal."""
+    """Return whether there are answers, all of them could be read, and all are equal."""
     if not answers or None in answers:
         return False
     return len(supporters_of(answers, same_if(kind))) == 1
@@ -173,7 +173,7 @@ def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
 
 @cache
 def same_if(kind: Kind) -> Key:
-    """The key function by which answers of a kind are the same (`answer_key`)."""
+    """Return the key function by which answers of a kind are the same (`answer_key`)."""
     from .answers import answer_key  # only imported when there are answers to compare
 
     return partial(answer_key, kind=kind)
@@ -191,8 +191,8 @@ def supporters_of(answers: Sequence[str | None], key: Key) -> dict[str, list[int
 
 
 def _leaders(scores: Mapping[str, float]) -> list[str]:
-    """The answers with the top score. Scores that differ only by rounding (0.1 + 0.2 and 0.3) are
-    equal.
+    """Return the answers with the top score. Scores that differ only by rounding (0.1 + 0.2 and
+    0.3) are equal.
     """
     top = max(scores.values(), default=0.0)
     return [

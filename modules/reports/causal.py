@@ -81,8 +81,8 @@ def _evaluation(
 
 
 def _same(row: ResultRow, reading: Reading, one: object, other: object) -> bool:
-    """Whether two answers are the same, compared as in the run: two options with the same text are
-    one answer.
+    """Return whether two answers are the same, compared as in the run: two options with the same
+    text are one answer.
     """
     if not isinstance(one, str) or not isinstance(other, str):
         return False

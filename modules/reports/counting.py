@@ -100,7 +100,7 @@ class Figures:
                 self.mean(value, f"{name}_per_question")
 
     def report(self) -> dict[str, Any]:
-        """Everything as nested dicts, in the order in which it was first counted."""
+        """Return everything as nested dicts, in the order in which it was first counted."""
         tree: dict[str, Any] = {}
         for path, (total, values) in self._sums.items():
             branch = tree
@@ -158,7 +158,7 @@ class Reading:
         return key is not None and key == self.key(other)
 
     def agreed(self, answers: Iterable[str | None]) -> bool:
-        """Whether there is an answer, and all are the same."""
+        """Return whether there is an answer, and all are the same."""
         keys = {self.key(answer) for answer in answers}
         return len(keys) == 1 and None not in keys
 

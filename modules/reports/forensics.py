@@ -32,8 +32,8 @@ class Move(NamedTuple):
 
 
 def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
-    """Every change of mind in a row's dialogue, in order: an answer that follows another one of the
-    same agent, or that was handed to it. Repeating an answer in other words is none.
+    """Return every change of mind in a row's dialogue, in order: an answer that follows another one
+    of the same agent, or that was handed to it. Repeating an answer in other words is none.
     """
     changes, reading = [], reading or Reading(row)
     turns = ResultRow.of(row).transcript or ()
@@ -184,7 +184,7 @@ class ForensicTally:
         self._change(last, final, "talk", "decider")
 
     def report(self) -> dict[str, object]:
-        """The report of `forensics` on the rows so far."""
+        """Return the report of `forensics` on the rows so far."""
         if not self._several:
             return {}
         report = self._figures.report()

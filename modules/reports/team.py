@@ -104,8 +104,8 @@ def _worker(figures: Figures, name: str, turns: list[TurnFields], reading: Readi
 
 
 def _by_limit(ends: Mapping[int, Numbers]) -> dict[str, dict[str, float]]:
-    """Shares by step limit, from sums of EM, F1 and first attempts by the steps taken (0: forced to
-    end).
+    """Return shares by step limit, from sums of EM, F1 and first attempts by the steps taken (0:
+    forced to end).
     """
     attempts = sum(number for _, _, number in ends.values())
     # What ends within some steps also ends within more: sums run over the limits.

@@ -40,7 +40,7 @@ questions.
 
 @lru_cache(maxsize=1)
 def _fractions() -> Numbers:
-    """The bets (K,) as fractions of the largest safe stake; negative ones bet on b.
+    """Return the bets (K,) as fractions of the largest safe stake; negative ones bet on b.
 
     They are 2B - 1 at the mid-quantiles of B ~ Beta(3, 3).
     """
@@ -51,7 +51,7 @@ def _fractions() -> Numbers:
 
 
 def _log_factors(values: Numbers, mean: float) -> Numbers:
-    """The logarithms of 1 + stake x (value - mean), for each bet and each value, (K, V)."""
+    """Return the logarithms of 1 + stake x (value - mean), for each bet and each value, (K, V)."""
     share = _fractions()[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         # Stakes that cannot lose all: a value is -1 at the least and 1 at the most.
@@ -64,7 +64,7 @@ def _log_factors(values: Numbers, mean: float) -> Numbers:
 
 
 def _log_mean(logs: Numbers) -> Numbers:
-    """The logarithm of the mean over the first axis of numbers given as logarithms."""
+    """Return the logarithm of the mean over the first axis of numbers given as logarithms."""
     # The largest is taken out, or its exponential could overflow; infinity minus itself is no
     # number.
     top = logs.max(axis=0)
@@ -74,7 +74,8 @@ def _log_mean(logs: Numbers) -> Numbers:
 
 
 def log_e_value(differences: Sequence[float], mean: float = 0.0) -> float:
-    """The logarithm of the e-value against "the mean difference is `mean`"; 0 without differences.
+    """Return the logarithm of the e-value against "the mean difference is `mean`"; 0 without
+    differences.
 
     For right or wrong answers and mean 0 it is the Beta(3, 3) mixture of binomial likelihood ratios
     on the questions that tell the two programs apart. Raises ValueError for numbers outside
@@ -89,8 +90,8 @@ def log_e_value(differences: Sequence[float], mean: float = 0.0) -> float:
 
 
 def confidence_sequence(wins: int, losses: int, ties: int, alpha: float = 0.05) -> Interval:
-    """The confidence sequence at `alpha`: the mean differences that are not refuted, with any
-    number of earlier tests.
+    """Return the confidence sequence at `alpha`: the mean differences that are not refuted, with
+    any number of earlier tests.
 
     `wins`, `losses` and `ties` count the differences 1, -1 and 0. With none it is (-1, 1). The
     interval excludes 0 exactly when `log_e_value` at 0 reaches log(1/alpha). Raises ValueError for
@@ -102,13 +103,13 @@ def confidence_sequence(wins: int, losses: int, ties: int, alpha: float = 0.05) 
 
 
 def mean_sequence(differences: Sequence[float], alpha: float = 0.05) -> Interval:
-    """The same for differences of any size in [-1, 1], such as those of graded scores."""
+    """Return the same for differences of any size in [-1, 1], such as those of graded scores."""
     values, counts = np.unique(_checked(differences), return_counts=True)
     return _interval(values, counts, alpha)
 
 
 def _interval(values: Numbers, counts: npt.NDArray[np.int_], alpha: float) -> Interval:
-    """The confidence sequence of differences that are counted by value."""
+    """Return the confidence sequence of differences that are counted by value."""
     from scipy.optimize import brentq
 
     if not 0.0 < alpha < 1.0:
@@ -134,8 +135,8 @@ def _interval(values: Numbers, counts: npt.NDArray[np.int_], alpha: float) -> In
 
 
 def sampled_interval(differences: Sequence[float], of: int, alpha: float = 0.05) -> Interval:
-    """The interval of the mean difference over a list of `of` questions, from those asked so far in
-    random order.
+    """Return the interval of the mean difference over a list of `of` questions, from those asked so
+    far in random order.
 
     Questions are drawn without replacement, so the interval is a point when all are asked. Raises
     ValueError for more differences than questions.
@@ -174,7 +175,8 @@ def sampled_interval(differences: Sequence[float], of: int, alpha: float = 0.05)
 
 
 def log_e_clusters(means: Sequence[float], mean: float = 0.0) -> float:
-    """The logarithm of the anytime t-test's e-value of cluster means, over three effect scales.
+    """Return the logarithm of the anytime t-test's e-value of cluster means, over three effect
+    scales.
 
     0, which is no evidence, below five clusters and where all means are equal.
     """
@@ -186,7 +188,7 @@ def log_e_clusters(means: Sequence[float], mean: float = 0.0) -> float:
 
 
 def _log_e_t(t: float, n: int) -> float:
-    """That e-value from T = n mean^2 / sum of squared deviations."""
+    """Return that e-value from T = n mean^2 / sum of squared deviations."""
     ratios = 1.0 + n / np.array(SCALES)
     logs = -0.5 * np.log(ratios) + n / 2 * (np.log1p(t) - np.log1p(t / ratios))
     return float(_log_mean(logs))
@@ -205,12 +207,12 @@ class _Coins:
         self._open: list[Numbers] = [np.ones(1)]
 
     def crossed(self, wins: int, losses: int) -> bool:
-        """Whether these counts cross the boundary."""
+        """Return whether these counts cross the boundary."""
         return float(_log_mean(self._logs @ np.array([wins, losses]))) >= self._limit
 
     def critical_lead(self, coins: int, alpha: float) -> int:
-        """The smallest lead that counts as a difference at the last look, for an overall error of
-        `alpha`.
+        """Return the smallest lead that counts as a difference at the last look, for an overall
+        error of `alpha`.
         """
         self._extend(coins)
         still_open = self._open[coins]
@@ -358,14 +360,14 @@ class PairWatch:
             self.state = "futile"
 
     def _futile(self) -> bool:
-        """Whether a futility check is due, and a verdict is unlikely."""
+        """Return whether a futility check is due, and a verdict is unlikely."""
         seen = len(self.differences)
         if self.planned is None or self._clusters or not FUTILITY_FROM <= seen < self.planned:
             return False
         return seen % FUTILITY_EVERY == 0 and self._chance_of_verdict() < FUTILE_BELOW
 
     def _log_e(self, mean: float) -> float:
-        """The logarithm of the e-value against a mean, by clusters where there are some."""
+        """Return the logarithm of the e-value against a mean, by clusters where there are some."""
         if not self._clusters:
             values, counts = self._counted()
             return float(_log_mean(_log_factors(values, mean) @ counts))
@@ -378,7 +380,7 @@ class PairWatch:
         return [sum(values) / len(values) for values in self._clusters.values()]
 
     def _bets_on_clusters(self) -> bool:
-        """Whether there are many small clusters, for which the t-test is too coarse."""
+        """Return whether there are many small clusters, for which the t-test is too coarse."""
         n = len(self._clusters)
         return n >= MANY_CLUSTERS and len(self.differences) <= SMALL_CLUSTER * n
 
@@ -398,9 +400,9 @@ class PairWatch:
         return Interval(max(-1.0, middle - half), min(1.0, middle + half))
 
     def _chance_of_verdict(self) -> float:
-        """The predicted probability of a verdict at the planned number of questions. The remaining
-        answers are simulated with shares drawn from Dirichlet(counts + 1/2), seeded by the counts,
-        so that the same answers give the same decision.
+        """Return the predicted probability of a verdict at the planned number of questions. The
+        remaining answers are simulated with shares drawn from Dirichlet(counts + 1/2), seeded by
+        the counts, so that the same answers give the same decision.
         """
         # What has not been seen yet may still come.
         counts = {1.0: 0, -1.0: 0, 0.0: 0} | self._counts

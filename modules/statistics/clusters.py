@@ -27,7 +27,7 @@ class Clustered(NamedTuple):
 def clustered_mean(
     values: Sequence[SupportsFloat], clusters: Sequence[Hashable], confidence: float = 0.95
 ) -> Clustered:
-    """The mean of `values` (any unit), whose errors may be correlated within a cluster.
+    """Return the mean of `values` (any unit), whose errors may be correlated within a cluster.
 
     The cluster-robust variance CR1 of a regression on a constant, with Student's t of G - 1 degrees
     of freedom (Cameron and Miller 2015, "A practitioner's guide to cluster-robust inference"):

@@ -26,7 +26,9 @@ an interval of ±5 points, and 1,300 questions one of ±2.
 def expected_vote(
     answers: Sequence[str | None], score: Callable[[str], float], key: Key = str
 ) -> float:
-    """The expected score of a vote of these answers, ties broken at random; 0 without any."""
+    """Return the expected score of a vote of these answers, ties broken at random; 0 without
+    any.
+    """
     leading = majority(answers, key=key).leading
     return fmean(map(score, leading)) if leading else 0.0
 
@@ -37,7 +39,7 @@ def gain_part(
     unit: float = 1.0,
     confidence: float = 0.95,
 ) -> Estimate:
-    """The mean paired difference of the scores `after` minus `before`, with its interval.
+    """Return the mean paired difference of the scores `after` minus `before`, with its interval.
 
     One win and one loss of weight ½ are added to the n differences d in -unit … unit, since few
     questions differ where a part is small, and only zeros would give no variance:
@@ -61,8 +63,8 @@ def gain_part(
 def paired_difference(
     before: Sequence[float], after: Sequence[float], unit: float = 1.0, confidence: float = 0.95
 ) -> Estimate:
-    """The mean of the scores `after` minus `before`, with Tango's interval where every question is
-    right or wrong, else with that of `gain_part`, which raises the same errors.
+    """Return the mean of the scores `after` minus `before`, with Tango's interval where every
+    question is right or wrong, else with that of `gain_part`, which raises the same errors.
     """
     if unit != 1 or not {*before, *after} <= {0, 1}:
         return gain_part(before, after, unit, confidence)
@@ -72,7 +74,7 @@ def paired_difference(
 
 
 def half_width(n: int) -> float:
-    """The half-width of the interval of a small part with n questions."""
+    """Return the half-width of the interval of a small part with n questions."""
     return _half(n, n * DISCORDANT + 1) if n > 1 else 1.0
 
 
@@ -83,7 +85,7 @@ def _half(n: int, squares: float, confidence: float = 0.95) -> float:
 
 
 def gain_parts(levels: Mapping[str, Sequence[float]], unit: float = 1.0) -> dict[str, Estimate]:
-    """The parts of PARTS, without those for which a level is missing.
+    """Return the parts of PARTS, without those for which a level is missing.
 
     `levels` has the score of every question at each level, in one order.
     """

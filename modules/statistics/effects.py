@@ -45,7 +45,7 @@ class Effect:
 
 
 def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
-    """The effect of every value of every choice that varies, against the first value tried.
+    """Return the effect of every value of every choice that varies, against the first value tried.
 
     Settings that differ in one choice alone make a pair. On each question, the difference is
     averaged over the pairs that both answered, with the interval of `paired_difference`. `unit` is

@@ -88,17 +88,21 @@ def leaving(
 
 
 def better(states: Mapping[Pair, State], one: int, other: int) -> bool:
-    """Whether `one` is shown better than `other`."""
+    """Return whether `one` is shown better than `other`."""
     return states.get((one, other)) == "a" or states.get((other, one)) == "b"
 
 
 def no_worse(states: Mapping[Pair, State], one: int, other: int) -> bool:
-    """Whether `one` is shown better than `other`, or no worse than it by more than the margin."""
+    """Return whether `one` is shown better than `other`, or no worse than it by more than the
+    margin.
+    """
     return better(states, one, other) or states.get((one, other)) == "no_worse"
 
 
 def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
-    """Whether `one` is shown better than `other`, directly or through programs in between."""
+    """Return whether `one` is shown better than `other`, directly or through programs in
+    between.
+    """
     above, new = {other}, {other}
     programs = {program for pair in states for program in pair}
     while new:
@@ -109,7 +113,7 @@ def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
 
 
 def _rank(states: Mapping[Pair, State], program: int, among: Iterable[int]) -> int:
-    """The number of cheaper programs among others, by the order in the pairs."""
+    """Return the number of cheaper programs among others, by the order in the pairs."""
     return sum((other, program) in states for other in among)
 
 
@@ -232,7 +236,7 @@ class FieldWatch:
         return cheapest(prices, lambda program: self._lead(program, min(left)))
 
     def _lead(self, program: int, other: int) -> float:
-        """The mean difference of two programs on the questions that both answered."""
+        """Return the mean difference of two programs on the questions that both answered."""
         differences = [] if program == other else self.differences(program, other)
         return fmean(differences) if differences else 0.0
 
@@ -241,25 +245,27 @@ class FieldWatch:
         return len(self.prices)
 
     def better(self, one: int, other: int) -> bool:
-        """Whether `one` is shown better than `other`, directly or through programs in between."""
+        """Return whether `one` is shown better than `other`, directly or through programs in
+        between.
+        """
         return shown_above(self.states, one, other)
 
     def differences(self, one: int, other: int) -> list[float]:
-        """The scores of `one` minus those of `other` on the questions that both answered."""
+        """Return the scores of `one` minus those of `other` on the questions that both answered."""
         sign = 1 if (one, other) in self.pairs else -1
         return [sign * value for value in self._watch(one, other).differences]
 
     def against(self, one: int, other: int) -> Difference:
-        """The mean difference of one and another, 0 without answers, with its interval."""
+        """Return the mean difference of one and another, 0 without answers, with its interval."""
         return Difference(self._lead(one, other), *self.interval(one, other))
 
     def interval(self, one: int, other: int) -> Interval:
-        """The mean of `differences` for new questions like these, at alpha / (K - 1)."""
+        """Return the mean of `differences` for new questions like these, at alpha / (K - 1)."""
         low, high = self._watch(one, other).interval
         return Interval(low, high) if (one, other) in self.pairs else Interval(-high, -low)
 
     def at_most(self, one: int, other: int, margin: float) -> bool:
-        """Whether `one` is shown to be better than `other` by no more than `margin`."""
+        """Return whether `one` is shown to be better than `other` by no more than `margin`."""
         return no_worse(self.states, other, one) or self.interval(one, other).high <= margin
 
     def needed(self, one: int, other: int) -> int | None:

@@ -40,13 +40,13 @@ class Threshold(NamedTuple):
 
 
 def fewest_kept(max_error: float, confidence: float) -> int:
-    """The fewest answers, all of them right, that show the bound: 14 for 20% at 95%."""
+    """Return the fewest answers, all of them right, that show the bound: 14 for 20% at 95%."""
     # Rounding must not ask for one answer more than the bound needs.
     return math.ceil(math.log(1 - confidence) / math.log1p(-max_error) - 1e-9)
 
 
 def error_bound(errors: int, kept: int, confidence: float) -> float:
-    """The exact upper limit of an error rate by Clopper and Pearson (1934), one-sided."""
+    """Return the exact upper limit of an error rate by Clopper and Pearson (1934), one-sided."""
     from scipy.special import betaincinv
 
     return 1.0 if errors >= kept else float(betaincinv(errors + 1, kept - errors, confidence))
@@ -55,7 +55,8 @@ def error_bound(errors: int, kept: int, confidence: float) -> float:
 def threshold_for(
     scores: Scores, right: Flags, max_error: float, confidence: float
 ) -> Threshold | None:
-    """The lowest threshold that a fixed sequence of exact tests passes; None if it passes none.
+    """Return the lowest threshold that a fixed sequence of exact tests passes; None if it passes
+    none.
 
     The sequence begins with the 15% of the questions (Q,) that have the highest scores, or with as
     many as could show the bound at all, and adds 2.5% at each step; equal scores go together. It
@@ -84,7 +85,9 @@ def threshold_for(
 
 
 def share_never(scores: Scores, right: Flags, max_error: float, confidence: float) -> float:
-    """The share of calibrations with as many questions that find no threshold, by a bootstrap."""
+    """Return the share of calibrations with as many questions that find no threshold, by a
+    bootstrap.
+    """
     draws = np.random.default_rng(0).integers(len(scores), size=(RESAMPLES, len(scores)))
     missed = [
         threshold_for(scores[rows], right[rows], max_error, confidence) is None for rows in draws

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tango(only_a: int, only_b: int, n: int, confidence: float = 0.95) -> Difference:
-    """The difference of two accuracies on the same n questions, with Tango's score interval.
+    """Return the difference of two accuracies on the same n questions, with Tango's score interval.
 
     `only_a` and `only_b` count the questions that only one of the two got right. The interval holds
     every difference d that the score test does not reject: with b = only_a and c = only_b,
@@ -42,7 +42,7 @@ def tango(only_a: int, only_b: int, n: int, confidence: float = 0.95) -> Differe
 
 
 def score_interval(only_a: int, only_b: int, n: int, z: float) -> Difference:
-    """Tango's interval with this quantile of the score test."""
+    """Return Tango's interval with this quantile of the score test."""
     # The lower end is the upper end of the opposite difference, b - a.
     high = _tango_end(only_a, only_b, n, z)
     low = -_tango_end(only_b, only_a, n, z)
@@ -50,7 +50,7 @@ def score_interval(only_a: int, only_b: int, n: int, z: float) -> Difference:
 
 
 def _tango_end(b: int, c: int, n: int, z: float) -> float:
-    """The largest difference that the score test does not reject, by bisection."""
+    """Return the largest difference that the score test does not reject, by bisection."""
     inside, outside = (b - c) / n, 1.0
     for _ in range(60):
         tried = (inside + outside) / 2
@@ -69,8 +69,8 @@ def _tango_end(b: int, c: int, n: int, z: float) -> float:
 def minimum_detectable_difference(
     n: int, discordant: float = 0.08, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """The smallest true difference of two accuracies, 0 to 1, that n paired questions show with
-    this power.
+    """Return the smallest true difference of two accuracies, 0 to 1, that n paired questions show
+    with this power.
 
     Two-sided McNemar test by its normal approximation (Connor 1987, "Sample size for testing
     differences in proportions for the paired-sample design"): the d that solves
@@ -105,7 +105,8 @@ def minimum_detectable_difference(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values adjusted by Holm's step-down method (1979), in the same order, each at most 1.
+    """Return the p values adjusted by Holm's step-down method (1979), in the same order, each at
+    most 1.
 
     Raises ValueError for a value outside 0 to 1.
     """
@@ -138,8 +139,8 @@ def paired_bootstrap(
 def cohens_kappa(
     one: Sequence[bool], other: Sequence[bool], *, seed: int, resamples: int = 2_000
 ) -> Estimate:
-    """Cohen's kappa (1960) of two raters of the same things, with its 95 % percentile bootstrap
-    interval.
+    """Return Cohen's kappa (1960) of two raters of the same things, with its 95 % percentile
+    bootstrap interval.
 
         kappa = (agreement - chance) / (1 - chance)
 
@@ -158,7 +159,9 @@ def cohens_kappa(
 
 
 def _kappa(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Kappa of each row of counts: both no, only the second yes, only the first yes, both yes."""
+    """Return kappa of each row of counts: both no, only the second yes, only the first yes, both
+    yes.
+    """
     import numpy as np
 
     shares = counts / counts.sum(axis=1, keepdims=True)

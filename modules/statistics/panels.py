@@ -62,7 +62,7 @@ def best_panel(
     seed: int,
     clusters: Sequence[Hashable] | None = None,
 ) -> PanelEstimate:
-    """The best panel of 2 to `most` agents by a majority vote, with nested selection.
+    """Return the best panel of 2 to `most` agents by a majority vote, with nested selection.
 
     Args: answers: one list of answers per agent; None abstains. At least three agents. correct:
         whether each is right. Right answers to a question count as the same vote in any spelling.
@@ -104,7 +104,7 @@ def best_panel(
 
 
 def _codes(answers: Sequence[Sequence[Hashable | None]], right: npt.NDArray[np.bool_]) -> Whole:
-    """Answers as numbers per question: 0 is right, and -1 abstains."""
+    """Return answers as numbers per question: 0 is right, and -1 abstains."""
     codes = np.full(right.shape, -1)
     for place, question in enumerate(zip(*answers, strict=True)):
         numbers: dict[Hashable, int] = {}
@@ -139,8 +139,8 @@ class _Ballots(NamedTuple):
 
 
 def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple[int, ...], float]:
-    """The panel with the highest share of right answers on the seen questions (of equal ones the
-    smaller), and that share.
+    """Return the panel with the highest share of right answers on the seen questions (of equal ones
+    the smaller), and that share.
     """
     codes = codes[:, seen]
     agents = len(codes)
@@ -167,7 +167,9 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
 
 
 def _with_each(codes: Whole, ballots: _Ballots) -> npt.NDArray[np.float64]:
-    """The panel vote's scores with each agent added, one row per agent; ties count in part."""
+    """Return the panel vote's scores with each agent added, one row per agent; ties count in
+    part.
+    """
     counts, top, ties = ballots
     # Only the answer of the agent that is added gains a vote: it stays below the top, draws level
     # with it, or is alone there. -1 for one that abstains, which leaves all as it was.
@@ -189,7 +191,7 @@ def _added(ballots: _Ballots, codes: Whole) -> _Ballots:
 
 
 def _votes(codes: Whole, members: Sequence[int]) -> npt.NDArray[np.float64]:
-    """The score of the members' vote per question."""
+    """Return the score of the members' vote per question."""
     ballots = _no_votes(codes)
     for agent in members:
         ballots = _added(ballots, codes[agent])

@@ -16,7 +16,7 @@ class Spread(NamedTuple):
 
 
 def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
-    """The variance within and between questions, from the scores of each one's repeats.
+    """Return the variance within and between questions, from the scores of each one's repeats.
 
     Unbiased, as in a one-way analysis of variance; the variance between questions is never below
     0. Raises ValueError unless two questions have two repeats each.
@@ -38,7 +38,7 @@ def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
 
 
 def best_repeats(spread: Spread, question: float = 0.0, repeat: float = 1.0) -> float:
-    """The number of repeats with the least standard error at a given cost:
+    """Return the number of repeats with the least standard error at a given cost:
 
         K* = sqrt(within / between * question / repeat)
 

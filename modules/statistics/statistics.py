@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of a rate, both ends 0 to 1; (0, 1) for n = 0.
+    """Return Wilson's score interval of a rate, both ends 0 to 1; (0, 1) for n = 0.
 
     Source: Wilson (1927), without continuity correction. Raises ValueError unless 0 <= successes <=
     n and 0 < confidence < 1.
@@ -64,8 +64,8 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
 
 
 def mcnemar_exact(only_a: int, only_b: int) -> float:
-    """The two-sided exact p of equal accuracy of two programs, from the numbers of questions that
-    only one got right.
+    """Return the two-sided exact p of equal accuracy of two programs, from the numbers of questions
+    that only one got right.
 
     McNemar's test by the binomial distribution with probability one half; 1.0 when no question
     tells the two apart. Raises ValueError for a negative count.
@@ -86,11 +86,11 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
 
 
 def mcnemar_midp(only_a: int, only_b: int) -> float:
-    """The two-sided mid-p of equal accuracy of two programs, from the counts of `mcnemar_exact`.
-    Half of the probability of the observed counts is included: the exact test is conservative,
-    since its p takes few values (Fagerland, Lydersen and Laake 2013, "The McNemar test for binary
-    matched-pairs data: mid-p and asymptotic are better than exact conditional"). Raises ValueError
-    for a negative count.
+    """Return the two-sided mid-p of equal accuracy of two programs, from the counts of
+    `mcnemar_exact`. Half of the probability of the observed counts is included: the exact test is
+    conservative, since its p takes few values (Fagerland, Lydersen and Laake 2013, "The McNemar
+    test for binary matched-pairs data: mid-p and asymptotic are better than exact conditional").
+    Raises ValueError for a negative count.
     """
     if only_a == only_b:
         return mcnemar_exact(only_a, only_b)
@@ -103,8 +103,8 @@ def mcnemar_midp(only_a: int, only_b: int) -> float:
 def bootstrap_mean(
     values: Sequence[SupportsFloat], *, seed: int, resamples: int = 10_000, confidence: float = 0.95
 ) -> Estimate:
-    """The mean of `values` (any unit) with its percentile bootstrap interval; their order does not
-    matter.
+    """Return the mean of `values` (any unit) with its percentile bootstrap interval; their order
+    does not matter.
 
     Raises ValueError for no value, a value that is not finite, fewer than one resample, or a
     confidence outside 0 to 1.
@@ -114,8 +114,8 @@ def bootstrap_mean(
 
 
 def mean_estimate(values: Sequence[float], *, seed: int) -> Estimate:
-    """The mean of scores with its 95% interval: Wilson's where each is 0 or 1, else the percentile
-    bootstrap's.
+    """Return the mean of scores with its 95% interval: Wilson's where each is 0 or 1, else the
+    percentile bootstrap's.
     """
     if set(values) <= {0.0, 1.0}:
         right, n = int(sum(values)), len(values)
@@ -126,8 +126,8 @@ def mean_estimate(values: Sequence[float], *, seed: int) -> Estimate:
 def percentile_bootstrap(
     values: npt.NDArray[np.float64], seed: int, resamples: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Mean and percentile interval, computed in chunks of bounded memory; values are sorted, so
-    their order does not matter.
+    """Return mean and percentile interval, computed in chunks of bounded memory; values are sorted,
+    so their order does not matter.
     """
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, not {resamples}")
@@ -154,7 +154,7 @@ def percentile_bootstrap(
 
 
 def finite(values: Sequence[SupportsFloat]) -> npt.NDArray[np.float64]:
-    """The values as an array. Raises ValueError for none, and for one that is not finite."""
+    """Return the values as an array. Raises ValueError for none, and for one that is not finite."""
     import numpy as np
 
     array = np.asarray(list(map(float, values)))
@@ -171,5 +171,5 @@ def check_share(name: str, value: float) -> None:
 
 
 def quantile(probability: float) -> float:
-    """The quantile of the standard normal distribution."""
+    """Return the quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)

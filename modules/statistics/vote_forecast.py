@@ -132,7 +132,7 @@ def forecast_vote(
 
 
 def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
-    """The fit of the model to coded answers, (questions, agents)."""
+    """Return the fit of the model to coded answers, (questions, agents)."""
     from scipy.optimize import minimize
     from scipy.special import betaln
 
@@ -173,7 +173,7 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
 
 @lru_cache(maxsize=4)
 def _randoms(most: int, options: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """The random numbers that all simulations share."""
+    """Return the random numbers that all simulations share."""
     random = np.random.default_rng(20_240_229)
     # Evenly spread and not drawn, which leaves less noise.
     quantiles = (np.arange(SIMULATED) + 0.5) / SIMULATED
@@ -186,7 +186,9 @@ def _randoms(most: int, options: int) -> tuple[Numbers, Numbers, Numbers, Number
 
 
 def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
-    """The accuracy of the plurality of n agents, with ties split, minus that of one agent."""
+    """Return the accuracy of the plurality of n agents, with ties split, minus that of one
+    agent.
+    """
     from scipy.special import betaincinv
 
     most, options = max(sizes), model.options
@@ -213,7 +215,7 @@ def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
 
 
 def _wrong_shares(model: VoteModel, uniforms: Numbers) -> Numbers:
-    """The shares of wrong agents by wrong answer of each question, (questions, options)."""
+    """Return the shares of wrong agents by wrong answer of each question, (questions, options)."""
     from scipy.special import betaincinv
 
     options = model.options

@@ -194,7 +194,7 @@ class PolicyTraining:
             )
 
     def _scores(self, batch: npt.NDArray[np.intp], group: AgentGraph, bias: Tensor) -> Tensor:
-        """The scores (B, N, S) from which strategies are drawn, with gradients."""
+        """Return the scores (B, N, S) from which strategies are drawn, with gradients."""
         state, vectors = self.state, self.vectors[batch]
         shape = (len(batch), state.config.agents, len(state.config.strategies))
         # Nothing to choose, or a policy that is fitted afterwards: every strategy is as likely.
@@ -246,8 +246,8 @@ class PolicyTraining:
         return bool(self.answers.correct[q, i, strategies[i]])
 
     def _signal(self, q: int, strategies: npt.NDArray[np.intp], consensus: bool) -> Numbers:
-        """The learning signal of each agent's answer, (N,): its reward, or whether the group was
-        right.
+        """Return the learning signal of each agent's answer, (N,): its reward, or whether the group
+        was right.
         """
         agents = np.arange(self.state.config.agents)
         codes = self.answers.codes[q, agents, strategies]
@@ -264,8 +264,8 @@ class PolicyTraining:
         return reward
 
     def _every_signal(self, q: int, strategies: npt.NDArray[np.intp]) -> Numbers:
-        """The learning signal of every strategy of each agent, (N, S), with the other agents'
-        choices unchanged.
+        """Return the learning signal of every strategy of each agent, (N, S), with the other
+        agents' choices unchanged.
         """
         # Nobody else's answer counts in this reward, so no vote has to be repeated.
         if self.settings.learning == "reinforce" and self.settings.reward == "base":

@@ -24,7 +24,7 @@ _NETWORK, _OPTIMIZER, _BUFFER = "network", "optimizer.", "buffer.all."
 def training_fingerprint(
     state: NetworkState, questions: Sequence[TrainingQuestion], settings: TrainingSettings
 ) -> str:
-    """The identity of a training: a hash of its initial network, its settings and questions,
+    """Return the identity of a training: a hash of its initial network, its settings and questions,
     without the interval of checkpoints.
     """
     # How often it is saved changes nothing about what is learned.

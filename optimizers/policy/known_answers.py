@@ -59,7 +59,7 @@ class KnownAnswers:
         self.ask((q, i, s) for q, i, s in np.ndindex(*self.codes.shape))
 
     def rows(self) -> list[list[int | str | None]]:
-        """All answers so far, as JSON values."""
+        """Return all answers so far, as JSON values."""
         rows = []
         for place in np.argwhere(self.codes != UNKNOWN).tolist():
             code = int(self.codes[tuple(place)])

@@ -35,8 +35,8 @@ class Lesson(NamedTuple):
 
 
 def fit_rival(state: NetworkState, vectors: npt.NDArray[np.floating], known: KnownAnswers) -> Rival:
-    """The policies of the kind `config.policy`, from what is known of questions with embeddings (Q,
-    D).
+    """Return the policies of the kind `config.policy`, from what is known of questions with
+    embeddings (Q, D).
 
     How many neighbours, or how strongly slopes are held to 0, is what makes the answers to held-out
     training questions likeliest, in cross-validation.
@@ -66,7 +66,7 @@ def fit_rival(state: NetworkState, vectors: npt.NDArray[np.floating], known: Kno
 
 
 def _loss(log_odds: Tensor, lesson: Lesson) -> Tensor:
-    """The negative log-likelihood of the answers that were asked for."""
+    """Return the negative log-likelihood of the answers that were asked for."""
     return functional.binary_cross_entropy_with_logits(
         log_odds, lesson.right, lesson.asked, reduction="sum"
     )

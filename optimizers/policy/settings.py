@@ -96,8 +96,8 @@ settings on recorded answers.
 def configured(
     settings: Mapping[str, Any], preset: str = STANDING
 ) -> tuple[NetworkConfig, TrainingSettings]:
-    """The network's and the training's settings, from named settings of either that override a
-    preset's.
+    """Return the network's and the training's settings, from named settings of either that override
+    a preset's.
 
     Raises UserError for an unknown preset or name.
     """

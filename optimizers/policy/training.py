@@ -91,8 +91,8 @@ def train_policies(
 def without_graph(
     state: NetworkState, questions: Sequence[TrainingQuestion], answer: Answer
 ) -> dict[str, NetworkState]:
-    """The network with each policy that has no graph in place of its own, and conditional weights
-    of votes, learned from every answer to the training questions.
+    """Return the network with each policy that has no graph in place of its own, and conditional
+    weights of votes, learned from every answer to the training questions.
     """
     vectors, config = np.stack([question.vector for question in questions]), state.config
     known = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
@@ -114,8 +114,8 @@ def _held_out(
     settings: TrainingSettings,
     progress: Progress | None,
 ) -> list[float]:
-    """The expected accuracy of one agent on held-out questions after each epoch, the mean over
-    folds. It uses the probabilities of all strategies, which change more smoothly than the
+    """Return the expected accuracy of one agent on held-out questions after each epoch, the mean
+    over folds. It uses the probabilities of all strategies, which change more smoothly than the
     likeliest strategy.
     """
     if len(state.config.strategies) == 1 or state.config.policy != "gat":
@@ -147,7 +147,7 @@ def _held_out(
 
 
 def _enough(held_out: Sequence[float]) -> int:
-    """The fewest epochs that come within half a point of the best."""
+    """Return the fewest epochs that come within half a point of the best."""
     best = max(held_out, default=0.0)
     return next((epoch for epoch, share in enumerate(held_out, 1) if share >= best - _WORTH), 0)
 

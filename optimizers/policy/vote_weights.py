@@ -29,10 +29,10 @@ _FOLDS = 5
 def fit_vote(
     config: NetworkConfig, vectors: npt.NDArray[np.floating], answers: KnownAnswers
 ) -> VoteWeights | None:
-    """The weights of the kind `config.weight`, from answers to Q questions with embeddings (Q, D).
-    Each pair of agent and strategy has its own weight; if all agents are copies of one LM, each
-    strategy has. Answers that were not requested are ignored. None for mean trust, which is not
-    fitted.
+    """Return the weights of the kind `config.weight`, from answers to Q questions with embeddings
+    (Q, D). Each pair of agent and strategy has its own weight; if all agents are copies of one LM,
+    each strategy has. Answers that were not requested are ignored. None for mean trust, which is
+    not fitted.
     """
     kind = config.weight
     if kind == "mean_trust":
@@ -62,7 +62,7 @@ def fit_vote(
 
 
 def penalty_for(votes: weights.Answers, correct: weights.Right) -> float:
-    """The penalty of `logit_weights`, which pulls weights towards equality, chosen by the
+    """Return the penalty of `logit_weights`, which pulls weights towards equality, chosen by the
     likelihood of right answers to held-out questions; the middle one if there are too few
     questions.
     """
@@ -76,8 +76,8 @@ def penalty_for(votes: weights.Answers, correct: weights.Right) -> float:
 def conditional_weights(
     vectors: npt.NDArray[np.floating], votes: weights.Answers, correct: weights.Right
 ) -> VoteWeights:
-    """The weights of `fit_conditional`. How strongly they are pulled towards equal weights or
-    log-odds, and towards the same weights on all questions, is chosen by the likelihood of right
+    """Return the weights of `fit_conditional`. How strongly they are pulled towards equal weights
+    or log-odds, and towards the same weights on all questions, is chosen by the likelihood of right
     answers to held-out questions. A few agents of different quality are best weighted by accuracy
     alone, many answers of one LM by the question.
     """
@@ -105,7 +105,7 @@ def _likeliest(
     correct: weights.Right,
     unknown: Choice,
 ) -> Choice:
-    """The choice with the highest likelihood of right answers to held-out questions, by
+    """Return the choice with the highest likelihood of right answers to held-out questions, by
     cross-validation; `unknown` where agents disagree on too few questions.
     """
     telling = np.flatnonzero(correct.any(axis=1) & ((votes >= 0) & ~correct).any(axis=1))
@@ -132,9 +132,9 @@ def _whole(by_strategy: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.
 def _by_strategy(
     answers: KnownAnswers, vectors: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
-    """The answers of copies of one LM as teams with one answer per strategy: the first copies asked
-    are the first team on the question, the second copies the second team, and so on; equal teams
-    count once.
+    """Return the answers of copies of one LM as teams with one answer per strategy: the first
+    copies asked are the first team on the question, the second copies the second team, and so on;
+    equal teams count once.
     """
     codes, correct, questions = [], [], []
     for q, (picked, right) in enumerate(zip(answers.codes, answers.correct, strict=True)):
@@ -150,6 +150,8 @@ def _by_strategy(
 
 
 def _options(votes: weights.Answers) -> int:
-    """The mean number of possible answers to a question: the distinct answers, and one more."""
+    """Return the mean number of possible answers to a question: the distinct answers, and one
+    more.
+    """
     distinct = [len(set(row[row >= 0].tolist())) for row in votes]
     return max(2, round(float(np.mean(distinct)) + 1)) if distinct else 2

@@ -35,7 +35,7 @@ class PromptCandidate:
         return sum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def estimate(self) -> Estimate:
-        """The score with its 95% interval."""
+        """Return the score with its 95% interval."""
         return mean_estimate(list(self.scores.values()), seed=0)
 
 
@@ -72,7 +72,7 @@ class Candidates:
         return len(self._candidates)
 
     def met(self, program: Program) -> str:
-        """The name of a program's candidate; a copy of a new one is kept."""
+        """Return the name of a program's candidate; a copy of a new one is kept."""
         name = name_of(program)
         with self._lock:
             if name not in self._candidates:
@@ -99,7 +99,7 @@ class Candidates:
             self._finished(candidate)
 
     def complete(self, candidate: PromptCandidate) -> bool:
-        """Whether it has a score on every selection question that is not among its
+        """Return whether it has a score on every selection question that is not among its
         demonstrations.
         """
         return all(
@@ -108,10 +108,10 @@ class Candidates:
         )
 
     def best(self) -> PromptCandidate:
-        """The candidate with the best score on the selection questions; ties go to the user's
-        program, then to the shortest prompts. A candidate that was scored only on some questions
-        (the run was stopped) has to be clearly better: the lower end of its interval must lie above
-        the others' score. Without scores, the user's program is the best.
+        """Return the candidate with the best score on the selection questions; ties go to the
+        user's program, then to the shortest prompts. A candidate that was scored only on some
+        questions (the run was stopped) has to be clearly better: the lower end of its interval must
+        lie above the others' score. Without scores, the user's program is the best.
         """
         best = self._candidates[self.first]
         at = self.selected(best).score
@@ -133,14 +133,16 @@ class Candidates:
         return best
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:
-        """The candidate with only its scores on selection questions."""
+        """Return the candidate with only its scores on selection questions."""
         scores = {
             name: candidate.scores[name] for name in self._selection if name in candidate.scores
         }
         return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
 
     def _with_user_lms(self, program: Program) -> Program:
-        """A copy with the user's LMs and settings, since optimizers may have replaced them."""
+        """Return a copy with the user's LMs and settings, since optimizers may have replaced
+        them.
+        """
         copied: Program = program.deepcopy()
         seats = self._program.seats()
         for name, seat in copied.seats().items():
@@ -160,8 +162,9 @@ class PromptFields(TypedDict):
 
 
 def prompts_of(program: Program) -> dict[str, PromptFields]:
-    """Instructions and demonstrations by predictor, as JSON: everything that a prompt optimizer
-    changes. Where demonstrations are chosen per question, all available ones are included.
+    """Return instructions and demonstrations by predictor, as JSON: everything that a prompt
+    optimizer changes. Where demonstrations are chosen per question, all available ones are
+    included.
     """
     by_predictor: dict[str, PromptFields] = {}
     for name, predictor in program.named_predictors():
@@ -182,8 +185,8 @@ def prompts_of(program: Program) -> dict[str, PromptFields]:
 
 
 def demos_of(predictor: dspy.Predict) -> list[dict[str, object]]:
-    """The demonstrations that a seat shows, each with the fields of its signature. Demonstrations
-    without the seat's last output field are never shown, and are left out.
+    """Return the demonstrations that a seat shows, each with the fields of its signature.
+    Demonstrations without the seat's last output field are never shown, and are left out.
     """
     signature = predictor.signature
     last = list(signature.output_fields)[-1]
@@ -197,7 +200,7 @@ def demos_of(predictor: dspy.Predict) -> list[dict[str, object]]:
 
 
 def _questions_in(program: Program) -> frozenset[str]:
-    """The texts of the questions among a program's demonstrations."""
+    """Return the texts of the questions among a program's demonstrations."""
     texts = set()
     for predictor in program.predictors():
         for demo in predictor.demos:
@@ -207,7 +210,7 @@ def _questions_in(program: Program) -> frozenset[str]:
 
 
 def name_of(program: Program) -> str:
-    """A short hash of everything that distinguishes candidates."""
+    """Return a short hash of everything that distinguishes candidates."""
     what: list[object] = [type(program).__name__, prompts_of(program)]
     if isinstance(learned := program.describe().get("learned"), str):
         what.append(learned)  # the weights of a network, which prompts do not show
@@ -216,7 +219,7 @@ def name_of(program: Program) -> str:
 
 
 def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, object]:
-    """The candidate's row in `candidates.jsonl`."""
+    """Return the candidate's row in `candidates.jsonl`."""
     value, low, high = candidate.estimate()
     return {
         # a new key for each number of scores, since each gets a row

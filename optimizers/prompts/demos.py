@@ -15,7 +15,7 @@ from ...modules.reading.question import Question
 def labelled_demos(
     program: Program, train: Sequence[Question], k: int, *, seed: int | None = None
 ) -> Program:
-    """A copy of the program in which every agent is shown labelled training questions.
+    """Return a copy of the program in which every agent is shown labelled training questions.
 
     Args:
         program: the program, which is not changed.

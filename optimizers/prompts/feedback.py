@@ -78,7 +78,7 @@ class _Account:
         return bool(score(answer, question.gold or "", question.kind, question.choices).correct)
 
     def shown(self, answer: str | None) -> str:
-        """An answer as shown in feedback: a label with its option, or the quoted phrase."""
+        """Return an answer as shown in feedback: a label with its option, or the quoted phrase."""
         if answer is None:
             return words.ABSTAINED
         option = (self.question.choices or {}).get(answer)
@@ -107,7 +107,7 @@ class _Account:
         return outcome.format(answer=shown, decided_by=decided_by)
 
     def _agent_lines(self) -> Iterator[str]:
-        """Each agent's answers in order; nothing for a single agent, whose answer is in the
+        """Yield each agent's answers in order; nothing for a single agent, whose answer is in the
         outcome.
         """
         if len(self.spoken) < 2:
@@ -121,8 +121,8 @@ class _Account:
             yield words.NOBODY
 
     def _find_swayed(self) -> Iterator[str]:
-        """The agents that turned from wrong to right or back, and whose answers they had read by
-        then.
+        """Yield the agents that turned from wrong to right or back, and whose answers they had read
+        by then.
         """
         latest: dict[str, str | None] = {}
         for turn in self.spoken:
@@ -157,7 +157,7 @@ class _Account:
                 yield words.UNREADABLE.format(agent=turn.agent, round=turn.round, raw=raw)
 
     def _find_decisions(self) -> Iterator[str]:
-        """The decisions of judge, supervisor, evaluators or a vote on their answers."""
+        """Yield the decisions of judge, supervisor, evaluators or a vote on their answers."""
         heard: dict[str, str | None] = {}
         decider = False
         for turn in self.turns:
@@ -178,7 +178,7 @@ class _Account:
             )
 
     def _knew(self, heard: Mapping[str, str | None]) -> list[str]:
-        """The agents who were heard with a right answer."""
+        """Return the agents who were heard with a right answer."""
         return [name for name, theirs in heard.items() if self.right(theirs)]
 
     def _verdict(self, turn: TurnFields, heard: Mapping[str, str | None]) -> Iterator[str]:
@@ -217,7 +217,7 @@ class _Account:
                 yield text.format(**names, **shown)
 
     def _own(self) -> Iterator[str]:
-        """The replies of the seat that is to be improved; they come last."""
+        """Yield the replies of the seat that is to be improved; they come last."""
         if self.seat is None:
             return
         own = [turn for turn in self.turns if turn.agent == self.seat]

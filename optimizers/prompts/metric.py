@@ -32,7 +32,7 @@ def value(question: Question, answer: str | None) -> float:
 
 
 def demonstrable(question: Question, answer: str | None) -> bool:
-    """Whether the calls that led to this answer may be demonstrations."""
+    """Return whether the calls that led to this answer may be demonstrations."""
     least = DEMONSTRABLE_F1 if question.kind == "span" else 1.0
     return value(question, answer) >= least
 
@@ -89,7 +89,7 @@ class OptimizerMetric:
         return scored
 
     def demonstrable(self, gold: Question, pred: dspy.Prediction, trace: object = ()) -> bool:
-        """Whether a prediction may be a demonstration: right, or a span with enough F1."""
+        """Return whether a prediction may be a demonstration: right, or a span with enough F1."""
         gold = _labelled(gold)
         if self.grade is None:
             return demonstrable(gold, _answer_of(pred))
@@ -98,7 +98,7 @@ class OptimizerMetric:
 
 
 def _labelled(gold: Question) -> Question:
-    """The question with its label as the gold answer, of which a demonstration may show the
+    """Return the question with its label as the gold answer, of which a demonstration may show the
     option's text instead.
     """
     if gold.choices is None or gold.answer is None or gold.answer in gold.choices:
@@ -107,6 +107,6 @@ def _labelled(gold: Question) -> Question:
 
 
 def _answer_of(pred: dspy.Prediction) -> str | None:
-    """The answer of a prediction, which may have failed."""
+    """Return the answer of a prediction, which may have failed."""
     answer: str | None = (pred or {}).get("answer")
     return answer

@@ -103,7 +103,9 @@ class PromptOptimizer:
     def most_work(
         self, preset: str, *, learn: int, select: int, predictors: int
     ) -> tuple[int, int]:
-        """The most questions that are answered, and the most proposals that are requested."""
+        """Return the most questions that are answered, and the most proposals that are
+        requested.
+        """
         sizes = {"learn": learn, "select": select, "predictors": predictors}
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
@@ -132,8 +134,8 @@ OPTIMIZERS: Registry[PromptOptimizer] = Registry("optimizers", _checked)
 
 
 def optimizer_of(name: str, preset: str) -> PromptOptimizer:
-    """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for
-    an unknown preset.
+    """Return the optimizer of that name, or `module:Name`. Raises UserError with the nearest name,
+    or for an unknown preset.
     """
     if not isinstance(name, str):
         raise UserError(
@@ -306,7 +308,9 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
     passes=(45, 45, 45),
 )
 def reanchor(bench: Bench) -> list[Student]:
-    """One pass per candidate threshold; all passes make the same calls, which are paid for once."""
+    """Return one pass per candidate threshold; all passes make the same calls, which are paid for
+    once.
+    """
     made = ReAnchor(metric=bench.metric, num_threads=bench.threads, require_cache=False)
     return [bench.compiled(made, selecting=False)]
 
@@ -489,8 +493,8 @@ def _mipro(bench: Bench, **shown: int) -> dspy.MIPROv2:
 def _demonstrate(
     traced: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
 ) -> Shown:
-    """A learning question and its demonstrations: each seat's own work if it led to the right
-    answer, else only the right answer.
+    """Return a learning question and its demonstrations: each seat's own work if it led to the
+    right answer, else only the right answer.
     """
     question, prediction = traced["example"], traced["prediction"]
     demos: dict[str, dict[str, object]] = {}
@@ -512,8 +516,8 @@ def _demonstrate(
 def _propose_instructions(
     candidate: dict[str, str], reflective_dataset: object, components_to_update: list[str]
 ) -> dict[str, str]:
-    """GEPA's own proposer of instructions, with an adapter that reads every reply; without a usable
-    reply, the instructions are unchanged.
+    """Return GEPA's own proposer of instructions, with an adapter that reads every reply; without a
+    usable reply, the instructions are unchanged.
     """
     propose = InstructionProposer(adapter=ProposalAdapter())
     try:

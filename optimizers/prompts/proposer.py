@@ -80,7 +80,7 @@ class Proposer:
         return self
 
     def as_lm(self, at_once: int = 1) -> dspy.LM:
-        """The LM to hand to an optimizer."""
+        """Return the LM to hand to an optimizer."""
         self.at_once = at_once
         sampling = {name: self.lm.kwargs.get(name) for name in self.takes}
         return dspy.LM(self.lm.model, engine=self, cache=False, num_retries=0, **sampling)
@@ -105,7 +105,9 @@ class Proposer:
         )
 
     def _next(self, asked: Texts, sampling: Mapping[str, object], place: int) -> list[str | None]:
-        """The next replies to a request, of which some may be known from an earlier attempt."""
+        """Return the next replies to a request, of which some may be known from an earlier
+        attempt.
+        """
         # The first request stands for all that the optimizer is going to ask for.
         wanted = 1 if place else self.at_once
         places = range(place, place + wanted)
@@ -195,8 +197,8 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
 
 def program_page(program: Program) -> str:
-    """A description of a program: its purpose, its settings, and each agent's inputs, instructions
-    and outputs.
+    """Return a description of a program: its purpose, its settings, and each agent's inputs,
+    instructions and outputs.
     """
     if isinstance(program, Foreign):
         parts = [program.about()]
@@ -214,7 +216,7 @@ def program_page(program: Program) -> str:
 
 
 def _named(completion: str, fields: Mapping[str, object]) -> dict[str, str]:
-    """The fields of a reply that is a JSON object."""
+    """Return the fields of a reply that is a JSON object."""
     if not completion.lstrip().startswith(("{", "```")):
         return {}
     document = json_repair.loads(completion)

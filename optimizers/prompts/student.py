@@ -167,7 +167,7 @@ class Student(dspy.Module):  # type: ignore[misc]
         return copied
 
     def reset_copy(self) -> Student:
-        """A copy without demonstrations; unlike in DSPy's own, each seat keeps its LM."""
+        """Return a copy without demonstrations; unlike in DSPy's own, each seat keeps its LM."""
         copied = self.deepcopy()
         for predictor in copied.predictors():
             predictor.demos, predictor.traces, predictor.train = [], [], []
@@ -234,7 +234,7 @@ class TeamTeacher(Student):
 
 
 def _argument(prediction: dspy.Prediction) -> str | None:
-    """What was said for the answer, by the first agent who gave it."""
+    """Return what was said for the answer, by the first agent who gave it."""
     for turn in prediction.transcript:
         text = str(turn["text"]).strip()
         if text and turn["answer"] == prediction.answer and not turn.get("step"):
@@ -257,9 +257,9 @@ class Sampled:
 
 
 def in_order(steps: list[T], predictors: list[dspy.Predict]) -> list[T]:
-    """The steps of a trace in an order that does not depend on which concurrent call ended first.
-    Calls with longer inputs come later, since each turn reads the earlier ones; ties are broken by
-    the predictors' order, then by the reply.
+    """Return the steps of a trace in an order that does not depend on which concurrent call ended
+    first. Calls with longer inputs come later, since each turn reads the earlier ones; ties are
+    broken by the predictors' order, then by the reply.
     """
     places = {id(predictor): place for place, predictor in enumerate(predictors)}
 

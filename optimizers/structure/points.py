@@ -22,13 +22,15 @@ Draw = Callable[[str, Distribution], object]
 
 
 def decoded(value: Any) -> Any:
-    """The value that `coded` has turned into this one."""
+    """Return the value that `coded` has turned into this one."""
     is_json = isinstance(value, str) and value.startswith(("[", "{", '"'))
     return json.loads(value) if is_json else value
 
 
 def settled(space: Space, varied: Iterable[str] = ()) -> Space:
-    """The space in which parameters with a default keep it, except those that are to vary."""
+    """Return the space in which parameters with a default keep it, except those that are to
+    vary.
+    """
     kept: dict[str, Parameter] = {}
     for name, parameter in space.items():
         needed = parameter.when is None or parameter.when.parameter in kept
@@ -38,13 +40,13 @@ def settled(space: Space, varied: Iterable[str] = ()) -> Space:
 
 
 def options(values: Distribution) -> list[object] | None:
-    """All values in order; None for infinitely many."""
+    """Return all values in order; None for infinitely many."""
     found = _coded_options(values)
     return None if found is None else [decoded(value) for value in found]
 
 
 def _coded_options(values: Distribution) -> Sequence[object] | None:
-    """The same, as Optuna is given them."""
+    """Return the same, as Optuna is given them."""
     if isinstance(values, CategoricalDistribution):
         return values.choices
     if isinstance(values, IntDistribution):
@@ -59,8 +61,8 @@ def _coded_options(values: Distribution) -> Sequence[object] | None:
 
 
 def draw_setting(space: Space, draw: Draw) -> Setting:
-    """A point of the space; `draw` is asked for each parameter that exists and has more than one
-    value.
+    """Return a point of the space; `draw` is asked for each parameter that exists and has more than
+    one value.
 
     The name it is given is the parameter's; where the values are the items of a list that varies,
     the name has these items, too, since Optuna's values of one name never change.
@@ -86,7 +88,7 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
 
 
 def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
-    """Every point of a space without endless parameters, the last parameter changing fastest.
+    """Yield every point of a space without endless parameters, the last parameter changing fastest.
 
     `point` draws a point with the function that it is given, as `draw_setting` does. The path of
     option numbers is counted up like a clock whose wheels vary in size. Raises ValueError naming an
@@ -115,7 +117,7 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
 
 
 def constructed(space: Space, setting: Mapping[str, object]) -> dict[str, Any]:
-    """The constructor's parameters for a point of the space."""
+    """Return the constructor's parameters for a point of the space."""
     parameters: dict[str, Any] = {}
     for name, value in setting.items():
         target = space[name].joins if name in space else None
@@ -131,7 +133,9 @@ def constructed(space: Space, setting: Mapping[str, object]) -> dict[str, Any]:
 
 
 def located(space: Space, described: Described) -> Setting | None:
-    """The point of the space that a program's `describe()` stands for; None when it is outside."""
+    """Return the point of the space that a program's `describe()` stands for; None when it is
+    outside.
+    """
     outside: list[str] = []
 
     def draw(key: str, values: Distribution) -> object:
@@ -162,7 +166,7 @@ def _within(values: FloatDistribution, number: float) -> bool:
 
 
 def _described(space: Space, name: str, described: Described) -> list[Any]:
-    """The values that a description can mean for a parameter, the most literal one first."""
+    """Return the values that a description can mean for a parameter, the most literal one first."""
     parameter = space[name]
     if parameter.joins is not None:
         completion = str(described.get(parameter.joins)).partition(":")[2]
@@ -180,12 +184,12 @@ def _described(space: Space, name: str, described: Described) -> list[Any]:
 
 
 def parameter_name(key: str) -> str:
-    """The parameter's name in a key that `Draw` is given, such as `strongest` in `strongest of
-    a+b`.
+    """Return the parameter's name in a key that `Draw` is given, such as `strongest` in `strongest
+    of a+b`.
     """
     return key.partition(" of ")[0]
 
 
 def key_of(setting: Mapping[str, object]) -> str:
-    """A text that is the same for equal settings."""
+    """Return a text that is the same for equal settings."""
     return json.dumps(setting, sort_keys=True, ensure_ascii=False)

@@ -16,7 +16,7 @@ Scores = Sequence[float | None]
 
 
 def rungs(questions: int) -> list[int]:
-    """The numbers of questions after which a trial is compared, the last being all of them.
+    """Return the numbers of questions after which a trial is compared, the last being all of them.
 
     Examples: 200 gives 25, 50, 100, 200; 15 gives 10, 15; 8 gives 8.
     """
@@ -29,9 +29,9 @@ def rungs(questions: int) -> list[int]:
 
 
 def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
-    """Whether to continue a trial that differs from a finished one only in rounds or votes. From a
-    quarter of all `questions` on, it has to be ahead of the best so far, since the finished trial
-    has shown most of its result, and a study should not pay for each such trial in full.
+    """Return whether to continue a trial that differs from a finished one only in rounds or votes.
+    From a quarter of all `questions` on, it has to be ahead of the best so far, since the finished
+    trial has shown most of its result, and a study should not pay for each such trial in full.
     """
     if len(trial) < FIRST_RUNG or 4 * len(trial) < questions:
         return True
@@ -39,14 +39,14 @@ def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
 
 
 def _both(trial: Scores, best: Scores) -> list[tuple[float, float]]:
-    """The scores of the two on the questions that neither failed on."""
+    """Return the scores of the two on the questions that neither failed on."""
     pairs = zip(trial, best, strict=False)
     return [(a, b) for a, b in pairs if a is not None and b is not None]
 
 
 def behind(trial: Scores, best: Scores, rungs_planned: int) -> bool:
-    """Whether a trial is worse than the best so far, by a paired test on the questions that both
-    have answered.
+    """Return whether a trial is worse than the best so far, by a paired test on the questions that
+    both have answered.
 
     Right-or-wrong scores take McNemar's exact test, other scores the bootstrap of the mean
     difference. Both are one-sided at `ALPHA / rungs_planned` (Bonferroni over the comparisons of

@@ -90,7 +90,9 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
 
 def suggested(trial: Trial, point: Point) -> Setting:
-    """The point of the space for a trial. Raises ValueError for a queued one that is outside."""
+    """Return the point of the space for a trial. Raises ValueError for a queued one that is
+    outside.
+    """
 
     def suggest(name: str, values: Distribution) -> object:
         if isinstance(values, CategoricalDistribution):
@@ -110,8 +112,8 @@ def suggested(trial: Trial, point: Point) -> Setting:
 def parameters_of(
     point: Point, setting: Mapping[str, object]
 ) -> tuple[dict[str, object], dict[str, BaseDistribution]]:
-    """A point of the space as Optuna stores it: its parameters and their distributions. Raises
-    ValueError for a point that is not in the space.
+    """Return a point of the space as Optuna stores it: its parameters and their distributions.
+    Raises ValueError for a point that is not in the space.
     """
     parameters: dict[str, object] = {}
     distributions: dict[str, BaseDistribution] = {}
@@ -128,7 +130,7 @@ def parameters_of(
 
 
 def grid(point: Point) -> list[Setting]:
-    """Every point of a space. Raises UserError for an endless space, or one with more than
+    """Return every point of a space. Raises UserError for an endless space, or one with more than
     GRID_LIMIT points.
     """
     cells: list[Setting] = []

@@ -106,13 +106,15 @@ class Account:
             return True
 
     def _turn(self) -> int:
-        """The rank of the current question among those in flight, by when they began, from 1."""
+        """Return the rank of the current question among those in flight, by when they began, from
+        1.
+        """
         key = ASKER.get().turn
         return list(self._open).index(key) + 1 if key in self._open else 1
 
     def _suffices_for(self, questions: int) -> bool:
-        """Whether the rest of the budget is likely to cover this many questions; True for one,
-        which is always tried.
+        """Return whether the rest of the budget is likely to cover this many questions; True for
+        one, which is always tried.
         """
         if questions == 1:
             return True
@@ -169,8 +171,8 @@ class Account:
             )
 
     def _crowded(self) -> bool:
-        """Whether another call has to wait because too many of the calls that are left are in
-        flight. With a budget in tokens or dollars, the first call is made alone, since it shows
+        """Return whether another call has to wait because too many of the calls that are left are
+        in flight. With a budget in tokens or dollars, the first call is made alone, since it shows
         whether its endpoint counts tokens.
         """
         sums = self.budget.tokens is not None or self.budget.usd is not None
@@ -181,8 +183,8 @@ class Account:
         return self.in_flight >= max(1, (self.budget.calls - self.spent.calls) // LEAST_LEFT)
 
     def _fits_one_more(self) -> bool:
-        """Whether the budget holds if another call and those in flight cost as much as the dearest
-        call.
+        """Return whether the budget holds if another call and those in flight cost as much as the
+        dearest call.
         """
         # The very first call is always made, since only a call shows what one costs.
         if not self.spent.calls and not self.in_flight:
@@ -216,12 +218,12 @@ class Account:
         return max(0.0, self._began + self.budget.seconds - time.monotonic())
 
     def _end(self, why: str) -> FatalCallError:
-        """The error that ends the run."""
+        """Return the error that ends the run."""
         kind = BudgetSpent if self.uncounted is None else BudgetUnheld
         return refused(kind(why))
 
     def _over(self) -> str | None:
-        """The sentence why no call may start; None if one may."""
+        """Return the sentence why no call may start; None if one may."""
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
@@ -243,7 +245,7 @@ class Account:
         return None if used is None else self._note_spent(used)
 
     def _note_spent(self, used: str) -> str:
-        """The sentence that the budget is spent; notes that the account has `ended`."""
+        """Return the sentence that the budget is spent; notes that the account has `ended`."""
         self.ended = True
         kept = "finished work is kept; a larger budget goes on from there"
         if self.whole is None or self.whole == self.budget:
@@ -254,16 +256,16 @@ class Account:
         )
 
     def _fully_promised(self) -> bool:
-        """Whether the calls in flight use up the budget's calls."""
+        """Return whether the calls in flight use up the budget's calls."""
         return (
             self.budget.calls is not None and self.spent.calls + self.in_flight >= self.budget.calls
         )
 
 
 def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
-    """The account of a budget of which `spent` is already used. `engines` count and price the LMs
-    that will be asked (`lms.named.billed_as`). Raises UserError if the budget cannot be enforced,
-    because a price or the spending so far is unknown.
+    """Return the account of a budget of which `spent` is already used. `engines` count and price
+    the LMs that will be asked (`lms.named.billed_as`). Raises UserError if the budget cannot be
+    enforced, because a price or the spending so far is unknown.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)
     dearest = 0.0

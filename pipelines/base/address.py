@@ -17,7 +17,7 @@ _LIKE_A_HOST = re.compile(r"(?:localhost|\[.*\]|[\w-]+(?:\.[\w-]+)+)(?::\d*)?", 
 
 
 def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitResult:
-    """The parts of an address of one of these schemes.
+    """Return the parts of an address of one of these schemes.
 
     Raises UserError, which ends with what is `wanted`, for another scheme, a missing host, an
     impossible port, and for an address that could be checked as one host and reached as another:
@@ -38,7 +38,7 @@ def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitRe
 
 
 def shown_address(url: str) -> str:
-    """A URL that may be shown: without user, password and query."""
+    """Return a URL that may be shown: without user, password and query."""
     scheme, colon, rest = url.partition("://")
     if not colon:
         # The scheme was left out, so a user's name and password may be first.

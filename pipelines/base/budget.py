@@ -61,8 +61,8 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """The budget in a text such as `2 USD, 500 calls, 1M tokens, 20 min`. Raises UserError for
-        a part that cannot be read.
+        """Return the budget in a text such as `2 USD, 500 calls, 1M tokens, 20 min`. Raises
+        UserError for a part that cannot be read.
         """
         if not isinstance(text, str):
             amount = "100 calls"
@@ -100,18 +100,20 @@ class Budget:
 
     @classmethod
     def of(cls, given: Budget | str | None) -> Budget | None:
-        """The budget that a user gave, as text or as a Budget; None without one."""
+        """Return the budget that a user gave, as text or as a Budget; None without one."""
         return given if given is None or isinstance(given, Budget) else cls.parse(given)
 
     def wider_than(self, before: Budget) -> bool:
-        """Whether it allows more of anything that another budget limits."""
+        """Return whether it allows more of anything that another budget limits."""
         return any(
             limit is not None and (new is None or new > limit)
             for limit, new in zip(vars(before).values(), vars(self).values(), strict=True)
         )
 
     def each(self, changed: Callable[[str, float], float]) -> Budget:
-        """The budget with every limit changed; calls and tokens stay whole numbers from 1 up."""
+        """Return the budget with every limit changed; calls and tokens stay whole numbers from 1
+        up.
+        """
         ceilings: dict[str, Any] = {
             name: changed(name, ceiling)
             for name, ceiling in vars(self).items()
@@ -136,8 +138,8 @@ class Budget:
 
 
 def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
-    """Whether a command with this budget has nothing left to do in a folder with this result: the
-    work is finished, or its budget was `spent` and this one is not larger.
+    """Return whether a command with this budget has nothing left to do in a folder with this
+    result: the work is finished, or its budget was `spent` and this one is not larger.
     """
     if (spent := result.get("spent")) is None:
         return result.get("stopped") is None

@@ -51,7 +51,7 @@ class Score:
 
     @classmethod
     def of(cls, name: str, score: ScoreFields | Mapping[str, Any]) -> Score:
-        """The score in a file. Raises KeyError or TypeError if it is damaged."""
+        """Return the score in a file. Raises KeyError or TypeError if it is damaged."""
         value, low, high = (float(score[end]) for end in ("value", "low", "high"))
         n = score.get("n")
         return cls(name, value, low, high, None if n is None else int(n), score.get("rate", True))
@@ -65,7 +65,7 @@ class Score:
         return str(self)
 
     def figures(self) -> dict[str, float]:
-        """The score and the ends of its interval, by name."""
+        """Return the score and the ends of its interval, by name."""
         ends = {f"{self.name}_low": self.low, f"{self.name}_high": self.high}
         return {self.name: self.value, **ends}
 
@@ -199,14 +199,14 @@ class Card:
         math.fsum(amounts)
 
     def lines(self) -> list[str]:
-        """The card as lines of text."""
+        """Return the card as lines of text."""
         state = str(self.state)
         if self.problem:
             state += f": {self.problem}"
         return [f"{self.title} ({state})", *self.said()]
 
     def said(self) -> list[str]:
-        """What came out in words, the conclusion first."""
+        """Return what came out in words, the conclusion first."""
         lines = list(self.sentences)
         conclusion = " ".join(self.sentences)
         for score in self.scores:
@@ -259,7 +259,7 @@ class Kind:
     tested: bool = False
 
     def card(self, folder: Path) -> Card:
-        """The card of a folder; one that cannot be read is damaged, and says so."""
+        """Return the card of a folder; one that cannot be read is damaged, and says so."""
         try:
             document = read_object(folder / self.file)
             if document is None:
@@ -276,7 +276,7 @@ class Kind:
 
 
 def question_costs(usage: UsageFields, answers: int) -> dict[str, float]:
-    """The known costs per question: USD for 1,000, tokens, calls."""
+    """Return the known costs per question: USD for 1,000, tokens, calls."""
     if not answers:
         return {}
     cost = usage["cost_usd"]
@@ -289,8 +289,9 @@ def question_costs(usage: UsageFields, answers: int) -> dict[str, float]:
 
 
 def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str, Content]:
-    """The files and folders of these names that there are, by their names below `under`. Links are
-    left out, since a link could name any file of this machine; so are FIFOs, which never end.
+    """Return the files and folders of these names that there are, by their names below `under`.
+    Links are left out, since a link could name any file of this machine; so are FIFOs, which never
+    end.
     """
     kept: dict[str, Content] = {}
     for name in names:
@@ -311,7 +312,7 @@ class ShownResult:
         return Card(repr(self)) if kind is None else kind.card(self.folder)
 
     def lines(self) -> list[str]:
-        """The result in words, the conclusion first."""
+        """Return the result in words, the conclusion first."""
         return self.card.said()
 
     def _repr_html_(self) -> str:
@@ -323,25 +324,29 @@ KINDS: Registry[Kind] = Registry("kinds", instances(Kind, "a kind of result"))
 
 
 def kinds_in(folder: Path) -> list[Kind]:
-    """The kinds of results that a folder holds."""
+    """Return the kinds of results that a folder holds."""
     held = [KINDS.find(file) for file in KINDS.names() if (folder / file).is_file()]
     return list(filter(None, held))
 
 
 def result_kind(folder: Path) -> Kind | None:
-    """The kind of a folder; that of the training where a network's test lies in the same folder."""
+    """Return the kind of a folder; that of the training where a network's test lies in the same
+    folder.
+    """
     held = kinds_in(folder)
     return min(held, key=lambda kind: kind.command == "evaluate", default=None)
 
 
 def measured_kinds(program: Path) -> list[str]:
-    """The kinds of the questions that the program in a folder was measured on, where it says so."""
+    """Return the kinds of the questions that the program in a folder was measured on, where it says
+    so.
+    """
     kinds = (read_object(program / MEASURED) or {}).get("kinds")
     return kinds if isinstance(kinds, list) else []
 
 
 def ask_command(folder: Path, program: Path, lms: Mapping[str, LMFields]) -> str:
-    """The command that asks the program of a result, to be pasted: with options where it was
+    """Return the command that asks the program of a result, to be pasted: with options where it was
     measured with them.
     """
     words = ["folkmoot", "ask", str(folder), "YOUR QUESTION"]
@@ -351,8 +356,8 @@ def ask_command(folder: Path, program: Path, lms: Mapping[str, LMFields]) -> str
 
 
 def program_options(program: Path, lms: Mapping[str, LMFields]) -> str:
-    """The options that a saved program needs, to be pasted behind a command: the class of a module
-    of the user's own, and the addresses of LMs, neither of which is taken from its files.
+    """Return the options that a saved program needs, to be pasted behind a command: the class of a
+    module of the user's own, and the addresses of LMs, neither of which is taken from its files.
     """
     words = []
     module = read_object(program / MODULE) or {}

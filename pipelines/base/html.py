@@ -14,7 +14,9 @@ _CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
 
 
 def html_text(value: object) -> str:
-    """A value as text that is safe in HTML: no mark-up, no invisible characters; None is a dash."""
+    """Return a value as text that is safe in HTML: no mark-up, no invisible characters; None is a
+    dash.
+    """
     if value is None:
         return "–"
     text = str(value)
@@ -24,8 +26,8 @@ def html_text(value: object) -> str:
 
 
 def shown_text(value: object) -> object:
-    """What a template shows of a value, which it then escapes: texts without control, bidi and
-    invisible characters.
+    """Return what a template shows of a value, which it then escapes: texts without control, bidi
+    and invisible characters.
     """
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return clean(value)
@@ -33,7 +35,7 @@ def shown_text(value: object) -> object:
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a line per row."""
+    """Return a table with a line per row."""
     head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)
     body = ""
     for row in rows:
@@ -43,7 +45,7 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
-    """A result: its title, named facts, and tables."""
+    """Return a result: its title, named facts, and tables."""
     body = "".join(
         f'<tr><th style="{_CELL}">{html_text(name)}</th>'
         f'<td style="{_CELL}">{html_text(value)}</td></tr>'

@@ -28,8 +28,8 @@ from ...modules.base.files import (
 
 
 def to_json(value: object) -> bytes:
-    """The JSON of a value on one line, in UTF-8, with lone surrogates as escapes. Raises TypeError
-    for what JSON cannot hold.
+    """Return the JSON of a value on one line, in UTF-8, with lone surrogates as escapes. Raises
+    TypeError for what JSON cannot hold.
     """
     try:
         return orjson.dumps(value)
@@ -38,7 +38,9 @@ def to_json(value: object) -> bytes:
 
 
 def from_json(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError, and RecursionError for one nested too
+    deeply.
+    """
     try:
         # Three times as fast as Python's own, but it refuses lone surrogates and control characters
         # within a text.
@@ -53,12 +55,14 @@ def write_json(path: Path, value: object) -> None:
 
 
 def as_json(value: object) -> Any:
-    """The value after a round trip through JSON."""
+    """Return the value after a round trip through JSON."""
     return json.loads(json.dumps(value, default=str))
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if the file is missing, unreadable, or has anything else."""
+    """Return the object in a JSON file; None if the file is missing, unreadable, or has anything
+    else.
+    """
     try:
         return parsed(read_regular(path))
     except OSError:
@@ -66,7 +70,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
-    """The object in the text of a file or a line; None if it is damaged or lacks a field."""
+    """Return the object in the text of a file or a line; None if it is damaged or lacks a field."""
     try:
         value = from_json(text)
     except (ValueError, RecursionError):
@@ -75,7 +79,7 @@ def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
 
 
 def records(file: Path | int, fields: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-    """The objects of a journal; lines that are torn, damaged or lack a field are skipped."""
+    """Yield the objects of a journal; lines that are torn, damaged or lack a field are skipped."""
     for _, line in whole_lines(file):
         if (record := parsed(line, fields)) is not None:
             yield record
@@ -206,7 +210,7 @@ class Journal:
 
 
 def unwritten(path: Path, problem: OSError) -> UserError:
-    """The error about a file that could not be written."""
+    """Return the error about a file that could not be written."""
     return UserError(
         f"{path} could not be written ({problem.strerror}): make room and run the command again"
     )

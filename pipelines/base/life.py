@@ -35,10 +35,10 @@ class Plan(Protocol):
         """The lowest and highest cost in USD; None if a price is unknown."""
 
     def lines(self) -> Sequence[Any]:
-        """The plan in words, or in tables of rich, one element per line."""
+        """Return the plan in words, or in tables of rich, one element per line."""
 
     def to_dict(self) -> dict[str, object]:
-        """The plan as JSON."""
+        """Return the plan as JSON."""
 
 
 Cost = tuple[float, float] | None
@@ -92,4 +92,4 @@ class Outcome(Protocol):
         """Whether there is no usable result."""
 
     def to_dict(self) -> dict[str, object]:
-        """All of it as JSON."""
+        """Return all of it as JSON."""

@@ -62,7 +62,7 @@ Pairs = Mapping[str, object] | Sequence[str] | None
 
 
 def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
-    """A decorator that turns a function of a request into one of the request's fields.
+    """Return a decorator that turns a function of a request into one of the request's fields.
 
     So the arguments are only declared in the dataclass: type checkers read the function's keywords
     from it, and `help` lists them with the help texts of the command line.
@@ -103,7 +103,7 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
 
 
 def warned(plan: PlanType) -> PlanType:
-    """The plan, after its warnings were given to the caller of a Python function."""
+    """Return the plan, after its warnings were given to the caller of a Python function."""
     for warning in plan.warnings:
         # Level 4 is the user's line: above this function, its caller, and `entry`'s wrapper.
         warnings.warn(warning, stacklevel=4)
@@ -111,13 +111,13 @@ def warned(plan: PlanType) -> PlanType:
 
 
 def _plain(hint: object) -> object:
-    """A type without its `Annotated`."""
+    """Return a type without its `Annotated`."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 @cache
 def _several(request: type[object]) -> list[str]:
-    """The fields of a request that are lists of texts, and never a single text."""
+    """Return the fields of a request that are lists of texts, and never a single text."""
     names = []
     for name, hint in get_type_hints(request, include_extras=True).items():
         if list[str] in get_args(hint):
@@ -148,7 +148,7 @@ class Argument(Option):
 
 
 def _arguments(signature: inspect.Signature, hints: Mapping[str, object]) -> str:
-    """A paragraph for each argument, from the help of its option or from its `Doc`."""
+    """Return a paragraph for each argument, from the help of its option or from its `Doc`."""
     words = {}
     for name, hint in hints.items():
         for part in get_args(hint):
@@ -172,22 +172,22 @@ class Default(NamedTuple):
 
 
 def source(of: str) -> Option:
-    """An option that names questions."""
+    """Return an option that names questions."""
     return Option(metavar="NAME|FILE", help=of)
 
 
 def folder(of: str, *names: str) -> Option:
-    """An option that names a folder."""
+    """Return an option that names a folder."""
     return Option(*names, metavar="DIR", help=of)
 
 
 def sampled(what: str) -> Option:
-    """An option that limits the questions of a part of the data."""
+    """Return an option that limits the questions of a part of the data."""
     return Option(min=1, help=f"Use at most this many {what} questions, drawn by the seed.")
 
 
 def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Option:
-    """The option that turns logging to MLflow on or off."""
+    """Return the option that turns logging to MLflow on or off."""
     return Option("--track/--no-track", help=does.format(what))
 
 
@@ -266,7 +266,7 @@ ProgressOption = Annotated[
 
 
 def folder_at(out: str | Path | None) -> Path | None:
-    """The folder that a user named, if any."""
+    """Return the folder that a user named, if any."""
     return None if out is None else Path(out).expanduser()
 
 
@@ -298,7 +298,7 @@ class Request:
                 setattr(self, name, [value])
 
     def asked(self, name: str) -> bool:
-        """Whether the user gave an option in this run."""
+        """Return whether the user gave an option in this run."""
         return bool(getattr(self, name)) and name not in self.defaults
 
     def named(self, *names: str) -> dict[str, Any]:
@@ -428,14 +428,14 @@ class LMs(SharedByLMs, Seats, Commands):
         self.demonstration = self.roles = None
 
     def parameters(self) -> Pairs:
-        """`sets`, with `pass_env` as one of them."""
+        """Return `sets`, with `pass_env` as one of them."""
         if not self.pass_env:
             return self.sets
         passed = f"pass_env=[{', '.join(self.pass_env)}]"
         return [*pairs_text(self.sets), passed]
 
     def input_fields(self) -> dict[str, str]:
-        """`inputs` by the program's field. Raises UserError for what is not a pair."""
+        """Return `inputs` by the program's field. Raises UserError for what is not a pair."""
         return pairs_of(self.inputs, "--inputs", "FIELD=QUESTION_FIELD", "query=question")
 
 
@@ -464,11 +464,11 @@ class Columned(Request):
     ] = ()
 
     def reading(self) -> dict[str, Any]:
-        """How the questions are read, as arguments of `listed` and `load_part`."""
+        """Return how the questions are read, as arguments of `listed` and `load_part`."""
         return {"columns": self.column_names(), **self.named("kind", "show")}
 
     def column_names(self) -> dict[str, str] | None:
-        """`columns` by field. Raises UserError for what is not a pair."""
+        """Return `columns` by field. Raises UserError for what is not a pair."""
         columns = self.columns
         if isinstance(columns, Sequence):
             # Split only at a comma before another FIELD=: others separate the columns of options.
@@ -477,7 +477,9 @@ class Columned(Request):
 
 
 def naming(field: str) -> str:
-    """How a user names the column of a field, on the command line and in Python, for errors."""
+    """Return how a user names the column of a field, on the command line and in Python, for
+    errors.
+    """
     return naming_all({field: "NAME"})
 
 
@@ -611,8 +613,8 @@ class Running(Spending):
 
 
 def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, str]:
-    """The pairs of an option as key → value. Raises UserError for what is not a pair, and for a key
-    that is given twice.
+    """Return the pairs of an option as key → value. Raises UserError for what is not a pair, and
+    for a key that is given twice.
     """
     if isinstance(pairs, Mapping):
         return {str(key): str(value) for key, value in pairs.items()}
@@ -629,7 +631,7 @@ def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, st
 
 
 def pairs_text(pairs: Pairs) -> list[str]:
-    """The pairs of an option as texts `KEY=VALUE`."""
+    """Return the pairs of an option as texts `KEY=VALUE`."""
     if isinstance(pairs, Mapping):
         return [f"{key}={json.dumps(value, default=str)}" for key, value in pairs.items()]
     return list(pairs or ())
@@ -638,8 +640,8 @@ def pairs_text(pairs: Pairs) -> list[str]:
 def as_noted(
     sources: Mapping[str, object], more: Mapping[str, object], own: Mapping[str, object] | None
 ) -> dict[str, object]:
-    """The settings that a result keeps: the `sources` that are names or paths (not those that are
-    objects), what is set in `more`, and `own`, which overrides these.
+    """Return the settings that a result keeps: the `sources` that are names or paths (not those
+    that are objects), what is set in `more`, and `own`, which overrides these.
     """
     noted = {name: str(held) for name, held in sources.items() if isinstance(held, str | Path)}
     known = {name: value for name, value in {**noted, **more}.items() if value}

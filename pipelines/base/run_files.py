@@ -23,7 +23,7 @@ _ONCE_BESIDE_RESULTS = ("ledger.jsonl", "calls.jsonl", "lms.json")
 
 
 def books_of(folder: Path) -> Path:
-    """The folder with the books of a run, or of a record of calls (`--record`): the hidden
+    """Return the folder with the books of a run, or of a record of calls (`--record`): the hidden
     sub-folder, or the folder itself for older runs and records. Raises UserError for a link.
     """
     if (folder / BOOKS).is_symlink():
@@ -50,7 +50,7 @@ class ScoreFields(Keyed):
 
 
 def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
-    """A score, (value, low, high), as it is written into files."""
+    """Return a score, (value, low, high), as it is written into files."""
     value, low, high = estimate
     return ScoreFields(value=value, low=low, high=high, n=n)
 

@@ -109,7 +109,9 @@ class _Display(Progress):
                 self.console.print("  ".join([line.label, *_figures(line, task)]), soft_wrap=True)
 
     def _updated(self) -> tuple[ProgressLine, Task]:
-        """The current line and its task of rich's, which is a new one when other work begins."""
+        """Return the current line and its task of rich's, which is a new one when other work
+        begins.
+        """
         line = self._line()
         label = clean(line.label)
         if [task.description for task in self.tasks] != [label]:

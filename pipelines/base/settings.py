@@ -13,7 +13,7 @@ from ...modules.base.errors import UserError
 
 
 def _default_cache() -> Path:
-    """`$XDG_CACHE_HOME/folkmoot`, else `~/.cache/folkmoot`; the XDG rules ignore a relative
+    """Return `$XDG_CACHE_HOME/folkmoot`, else `~/.cache/folkmoot`; the XDG rules ignore a relative
     path.
     """
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -62,23 +62,25 @@ class Settings(BaseModel):
         return os.environ.get("OPENAI_BASE_URL") or self.default_openai_base_url
 
     def openai_key(self) -> str | None:
-        """The key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere else."""
+        """Return the key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere
+        else.
+        """
         return os.environ.get("OPENAI_API_KEY") or None
 
     def anthropic_key(self) -> str | None:
-        """The key of Anthropic's own API; None if it is not set."""
+        """Return the key of Anthropic's own API; None if it is not set."""
         return os.environ.get("ANTHROPIC_API_KEY") or None
 
     def key_names(self) -> set[str]:
-        """The environment variables whose names look like those of keys."""
+        """Return the environment variables whose names look like those of keys."""
         return {name for name in os.environ if name.upper().endswith(_KEYS)}
 
     def provider_keys(self) -> list[str]:
-        """The values of these variables, which are hidden in messages from servers."""
+        """Return the values of these variables, which are hidden in messages from servers."""
         return [os.environ[name].strip() for name in self.key_names()]
 
     def environment_of(self, names: Container[str], prefixes: tuple[str, ...]) -> dict[str, str]:
-        """The variables of these names and with these prefixes, for another process."""
+        """Return the variables of these names and with these prefixes, for another process."""
         return {
             name: value
             for name, value in os.environ.items()

@@ -29,7 +29,8 @@ _PLAIN: dict[Any, Any] = {str: Text, int: Number, float: Amount}
 def as_read(
     kind: object, needed: Collection[str] = (), *, more: bool = True, **others: object
 ) -> Any:
-    """A type for checking objects from files (`misfit`), made of a class with annotated fields.
+    """Return a type for checking objects from files (`misfit`), made of a class with annotated
+    fields.
 
     Only the `needed` fields are required. Numbers must be at least 0 and not absurdly large. With
     `more`, undeclared fields are allowed; `others` replaces the types of fields.
@@ -45,7 +46,7 @@ def as_read(
 
 
 def _checked(hint: object) -> Any:
-    """A type with the checked variants of text and numbers in it."""
+    """Return a type with the checked variants of text and numbers in it."""
     origin = get_origin(hint)
     if origin not in (list, dict, Union, UnionType):
         return _PLAIN.get(hint, hint)
@@ -61,8 +62,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def misfit(value: object, kind: object) -> str | None:
-    """The first part of a value that does not fit a type of `as_read`, such as `usage.calls`; None
-    if all fits.
+    """Return the first part of a value that does not fit a type of `as_read`, such as
+    `usage.calls`; None if all fits.
     """
     try:
         _adapter(kind).validate_python(value)

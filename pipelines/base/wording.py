@@ -35,13 +35,15 @@ class ProgressLine:
 
 
 def counted(number: int, thing: str) -> str:
-    """`1 question`, `2,000 questions`."""
+    """Return `1 question`, `2,000 questions`."""
     words = f"{number:,} {thing}"
     return words if number == 1 else f"{words}s"
 
 
 def percent(score: ScoreFields | Mapping[str, float]) -> str:
-    """A share in percent with its interval; other scores (`rate` is False) in their own unit."""
+    """Return a share in percent with its interval; other scores (`rate` is False) in their own
+    unit.
+    """
     form = "{:.1%} [{:.1%}, {:.1%}]"
     if not score.get("rate", True):
         form = "{:.3g} [{:.3g}, {:.3g}]"
@@ -49,7 +51,9 @@ def percent(score: ScoreFields | Mapping[str, float]) -> str:
 
 
 def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
-    """A difference with its sign, which 0 has not: of rates in points, of scores in their unit."""
+    """Return a difference with its sign, which 0 has not: of rates in points, of scores in their
+    unit.
+    """
     text = f"{difference:+.3g}"
     if is_rate:
         text = f"{100 * difference:+.{decimals}f}"
@@ -64,8 +68,8 @@ def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
 def signed_interval(
     difference: float, low: float, high: float, *, is_rate: bool = True, points: bool = False
 ) -> str:
-    """A difference with its interval, such as `+1.0 points [−0.2, +2.0]`; scores that are no rates
-    have no points.
+    """Return a difference with its interval, such as `+1.0 points [−0.2, +2.0]`; scores that are no
+    rates have no points.
     """
     value, *ends = (signed(end, is_rate) for end in (difference, low, high))
     if points and is_rate:
@@ -74,7 +78,7 @@ def signed_interval(
 
 
 def money(cost: float | None) -> str:
-    """`0.000042 USD`, `0.0042 USD`, `12.50 USD`."""
+    """Return `0.000042 USD`, `0.0042 USD`, `12.50 USD`."""
     if cost is None:
         return "price unknown"
     if not cost:
@@ -87,7 +91,7 @@ def money(cost: float | None) -> str:
 
 
 def total_cost(costs: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
-    """The lowest and the highest cost of several steps; None where one is not known."""
+    """Return the lowest and the highest cost of several steps; None where one is not known."""
     lowest, highest = 0.0, 0.0
     for cost in costs:
         if cost is None:
@@ -97,12 +101,12 @@ def total_cost(costs: Iterable[tuple[float, float] | None]) -> tuple[float, floa
 
 
 def rounded_money(cost: float) -> str:
-    """An estimate of a cost: `0.42 USD`, `0.0031 USD`, `12 USD`."""
+    """Return an estimate of a cost: `0.42 USD`, `0.0031 USD`, `12 USD`."""
     return f"{float(f'{cost:.2g}'):,g} USD"
 
 
 def thousand(usd: float | None, tokens: float | None) -> str:
-    """The price of 1,000 questions, from that of one; empty where none is known."""
+    """Return the price of 1,000 questions, from that of one; empty where none is known."""
     # An LM of one's own costs 0 dollars: then tokens say more.
     if usd:
         return f"{rounded_money(1000 * usd)} for 1,000 questions"
@@ -112,7 +116,7 @@ def thousand(usd: float | None, tokens: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    """Return `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:
@@ -147,8 +151,8 @@ def unanswered(lost: UsageFields | None) -> str:
 
 
 def tokens_used(usage: UsageFields) -> str:
-    """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is
-    left out.
+    """Return `2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets
+    is left out.
     """
     if usage["prompt_tokens"] is None or usage["completion_tokens"] is None:
         return "tokens unknown"
@@ -159,7 +163,7 @@ def tokens_used(usage: UsageFields) -> str:
 
 
 def _parts(total: int, parts: Mapping[str, int | None]) -> str:
-    """A number of tokens with its known, non-zero parts."""
+    """Return a number of tokens with its known, non-zero parts."""
     named = [f"{tokens:,} {name}" for name, tokens in parts.items() if tokens]
     if not named:
         return f"{total:,}"
@@ -167,20 +171,22 @@ def _parts(total: int, parts: Mapping[str, int | None]) -> str:
 
 
 def asked(rows: int, questions: int) -> str:
-    """`100 questions`; with several rows per question, `500 answers to 100 questions`."""
+    """Return `100 questions`; with several rows per question, `500 answers to 100 questions`."""
     named = counted(questions, "question")
     return f"{rows:,} answers to {named}" if rows > questions else named
 
 
 def as_sentence(text: str) -> str:
-    """A clause as a sentence of its own; an address or a name that begins it keeps its spelling."""
+    """Return a clause as a sentence of its own; an address or a name that begins it keeps its
+    spelling.
+    """
     if "/" in text.split()[0]:
         return f"{text}."
     return f"{text[0].upper()}{text[1:]}."
 
 
 def paused(problem: Exception) -> str:
-    """Why asking stopped where an endpoint or an account does not answer any more."""
+    """Return why asking stopped where an endpoint or an account does not answer any more."""
     return (
         f"paused, since an endpoint fails ({problem}); this counts against no program, and the "
         "same command continues"
@@ -188,7 +194,7 @@ def paused(problem: Exception) -> str:
 
 
 def why_ended(problem: BaseException | None) -> str | None:
-    """Why work ended early, in one line; None if it did not."""
+    """Return why work ended early, in one line; None if it did not."""
     if problem is None:
         return None
     if isinstance(problem, UserError):
@@ -199,7 +205,7 @@ def why_ended(problem: BaseException | None) -> str | None:
 
 
 def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
-    """The most frequent error of rows, and its count; the first of equally frequent ones."""
+    """Return the most frequent error of rows, and its count; the first of equally frequent ones."""
     reasons = Counter(" ".join(str(row.error).split()) for row in rows if row.error is not None)
     if not reasons:
         return None
@@ -208,6 +214,6 @@ def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
 
 
 def shortened(text: str, longest: int = LONGEST_REASON) -> str:
-    """A text as one line of at most this many characters."""
+    """Return a text as one line of at most this many characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"

@@ -304,13 +304,15 @@ def _callback(command: Command) -> Callable[..., None]:
 
 
 def _on_line(ctx: typer.Context, field: str) -> bool:
-    """Whether the user gave an option on the command line, not by an environment variable."""
+    """Return whether the user gave an option on the command line, not by an environment
+    variable.
+    """
     source = ctx.get_parameter_source(field)
     return source is not None and source.name == "COMMANDLINE"
 
 
 def _parameters(options: Mapping[str, CommandOption]) -> list[inspect.Parameter]:
-    """The parameters by which typer knows a command's options."""
+    """Return the parameters by which typer knows a command's options."""
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ]

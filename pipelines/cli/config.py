@@ -32,9 +32,9 @@ _SECRET = re.compile(
 
 
 def defaults(command: str, commands: Mapping[str, Command]) -> dict[str, Default]:
-    """The values of a command's options in the user's own file, by field name: first those for all
-    commands, then those of the command's table. Raises UserError, naming file and key, for unknown
-    options, for values that are invalid, and for keys and passwords.
+    """Return the values of a command's options in the user's own file, by field name: first those
+    for all commands, then those of the command's table. Raises UserError, naming file and key, for
+    unknown options, for values that are invalid, and for keys and passwords.
     """
     path = own_file()
     contents = _contents(path)
@@ -129,7 +129,7 @@ def _take_lm(request: Seats) -> None:
 
 
 def default_lines(request: Request) -> list[str]:
-    """The defaults from files or the environment, with their source, in at most one line."""
+    """Return the defaults from files or the environment, with their source, in at most one line."""
     lines = []
     for name, (value, place) in request.defaults.items():
         if place:  # empty for folkmoot's own defaults
@@ -157,7 +157,7 @@ def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
 
 
 def _contents(path: Path) -> dict[str, Any]:
-    """folkmoot's settings in a file; none where it is missing."""
+    """Return folkmoot's settings in a file; none where it is missing."""
     if not os.path.exists(path):
         return {}
     try:

@@ -91,7 +91,7 @@ def _data(_: DoctorRequest) -> tuple[str, ...]:
 
 
 def _store(_: DoctorRequest) -> tuple[str, ...]:
-    """Whether the tracking store can be used, and whether runs wait to be sent to it."""
+    """Return whether the tracking store can be used, and whether runs wait to be sent to it."""
     shown = shown_address(store_uri())
     file = store_file()
     home = file and next(folder for folder in file.parents if folder.exists())
@@ -122,7 +122,7 @@ def _store(_: DoctorRequest) -> tuple[str, ...]:
 
 
 def _sandbox(_: DoctorRequest) -> tuple[str, ...]:
-    """What runs the code of tasks, which nothing else needs."""
+    """Return what runs the code of tasks, which nothing else needs."""
     try:
         return "ok", f"code of tasks runs {Sandbox.of(None)}"
     except UserError as problem:

@@ -42,7 +42,7 @@ class _Lines(logging.Handler):
 
 
 def results() -> TextIO:
-    """The original standard output, to which only results are written."""
+    """Return the original standard output, to which only results are written."""
     return _RESULTS[-1] if _RESULTS else sys.stdout
 
 

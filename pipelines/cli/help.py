@@ -30,7 +30,7 @@ def write_help(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _panels(command: Any, ctx: Any) -> dict[str, Rows]:
-    """What the boxes hold, by their titles: names, each with its help."""
+    """Return what the boxes hold, by their titles: names, each with its help."""
     panels: dict[str, Rows] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         name, text = parameter.get_help_record(ctx) or ("", "")

@@ -114,8 +114,8 @@ class _Screen:
 
 
 def _failed(problem: UserError, folder: Path | None) -> bool:
-    """Whether an endpoint or account failed in the middle of a run. Without any answered call in
-    the folder or below it, the address or key is more likely to be wrong.
+    """Return whether an endpoint or account failed in the middle of a run. Without any answered
+    call in the folder or below it, the address or key is more likely to be wrong.
     """
     if folder is None or not isinstance(problem, EndpointDown | Unanswered):
         return False

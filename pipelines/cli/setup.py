@@ -110,7 +110,7 @@ def check(request: CheckRequest, view: View) -> None:
 
 
 def _is_labelled(question: Question) -> bool:
-    """Whether a question of its kind needs an answer."""
+    """Return whether a question of its kind needs an answer."""
     return str(question.kind) not in ("open", "task")
 
 

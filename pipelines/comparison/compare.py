@@ -225,8 +225,9 @@ def _find_shared(
 
 
 def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
-    """The ids that all runs have, in the first run's order; `asked` has the result of `asked_in`
-    for each run. Raises UserError if there is none, or if an id means different questions.
+    """Return the ids that all runs have, in the first run's order; `asked` has the result of
+    `asked_in` for each run. Raises UserError if there is none, or if an id means different
+    questions.
     """
     common = set(asked[0]).intersection(*asked[1:])
     if not (ids := [name for name in asked[0] if name in common]):
@@ -243,7 +244,9 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
 
 
 def _declared(run: Evaluation) -> str | None:
-    """The field of `meta` by which the run's data set groups its questions; None without one."""
+    """Return the field of `meta` by which the run's data set groups its questions; None without
+    one.
+    """
     settings = run.summary.run.settings
     if isinstance(field := settings.cluster, str):
         return field  # as an import of tasks sets it
@@ -255,7 +258,7 @@ def _declared(run: Evaluation) -> str | None:
 def _clusters(
     field: str | None, declared: bool, ids: Sequence[str], values: Sequence[Hashable]
 ) -> list[Hashable] | None:
-    """The cluster of each question, from the values of the field; None without any."""
+    """Return the cluster of each question, from the values of the field; None without any."""
     if field is None or field == NO_CLUSTERS:
         return None
     named = dict(zip(ids, values, strict=True))
@@ -277,8 +280,8 @@ def _clusters(
 
 
 def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
-    """The cluster of a question: the value of its field. If that is the id of another question, it
-    is that question's cluster; without a value, the question is a cluster of its own.
+    """Return the cluster of a question: the value of its field. If that is the id of another
+    question, it is that question's cluster; without a value, the question is a cluster of its own.
     """
     path = [name]
     while (partner := str(named[path[-1]])) in named:
@@ -295,8 +298,8 @@ def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
-    """The user's names for the runs, by default those of their programs. Raises UserError for names
-    that do not fit.
+    """Return the user's names for the runs, by default those of their programs. Raises UserError
+    for names that do not fit.
     """
     if not names:
         return names_of(runs)
@@ -309,8 +312,8 @@ def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
 
 
 def names_of(runs: Sequence[Evaluation]) -> list[str]:
-    """The names of runs: those of their programs; equal ones with the rest of the program, the LM,
-    the folder, and then a number.
+    """Return the names of runs: those of their programs; equal ones with the rest of the program,
+    the LM, the folder, and then a number.
     """
     names = [name_of_run(run.summary.run) for run in runs]
     details: tuple[Callable[[Evaluation], str], ...] = (
@@ -355,7 +358,7 @@ def _place(
 
 
 def _same_folder(run: AnyRun, wanted: str) -> bool:
-    """Whether a run is in this folder."""
+    """Return whether a run is in this folder."""
     if isinstance(run, Evaluation):
         run = run.folder
     return Path(run).expanduser().resolve() == Path(wanted).expanduser().resolve()
@@ -416,7 +419,7 @@ class Side:
 
 
 def compared_alone(name: str, run: Evaluation) -> Compared:
-    """The figures of a run over all its questions."""
+    """Return the figures of a run over all its questions."""
     return Side.of(name, run, RunAnswers(list(answered_in(run).values()))).figures
 
 
@@ -454,7 +457,7 @@ def _pairs(
     for place, (a, b) in enumerate(both):
 
         def p_if(scores: Scores, others: Scores, place: int = place) -> float:
-            """The corrected p of this pair if its scores were these."""
+            """Return the corrected p of this pair if its scores were these."""
             # Together with the other pairs' p values, since Holm's correction ranks all of them.
             p = test.p(scores, others)
             return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
@@ -486,7 +489,7 @@ def _unread(
     ends: tuple[float, float],
     p_if: Callable[[Scores, Scores], float],
 ) -> str:
-    """Why unread answers allow no verdict; empty if they do no harm.
+    """Return why unread answers allow no verdict; empty if they do no harm.
 
     `ends` are the lowest and the highest possible score of an answer; `p_if(scores of a, scores of
     b)` is the corrected p that other scores would have.
@@ -510,8 +513,8 @@ def _unread(
 
 
 def _ends(metric: MetricFields | None, sides: Sequence[Side]) -> tuple[float, float]:
-    """The lowest and highest possible score of an answer: the metric's limits, else those among the
-    scores.
+    """Return the lowest and highest possible score of an answer: the metric's limits, else those
+    among the scores.
     """
     scale = Scale.of(metric)
     low, high = scale.low, scale.high

@@ -84,7 +84,7 @@ class Comparison(Sequence[Pair]):
         return next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
 
     def fails(self, rule: str | None) -> bool:
-        """Whether a build fails by this rule of `--fail-if`."""
+        """Return whether a build fails by this rule of `--fail-if`."""
         return self.verdict.fails(rule)
 
     def plot(self, path: str | Path) -> Path:
@@ -118,8 +118,8 @@ class Comparison(Sequence[Pair]):
         return list(filter(None, lines))
 
     def lines(self) -> list[str]:
-        """The sentences, whether others are shown to be no worse, the panel if it is better, and
-        why other pairs have no verdict.
+        """Return the sentences, whether others are shown to be no worse, the panel if it is better,
+        and why other pairs have no verdict.
         """
         lines = self.sentences + [pair.no_worse_words for pair in self.against]
         if self.panel and self.panel.better:
@@ -140,7 +140,7 @@ class Comparison(Sequence[Pair]):
         return lines
 
     def table(self) -> list[str]:
-        """A line for each run: its score, its difference to the reference, and its price."""
+        """Return a line for each run: its score, its difference to the reference, and its price."""
         standings = []
         for run, pair in zip(self.runs, [None, *self.against], strict=True):
             score = Estimate(run.score.value, run.score.low, run.score.high)
@@ -161,7 +161,7 @@ class Comparison(Sequence[Pair]):
         return [f"{run.name}: {run.program}" for run in self.runs if run.program]
 
     def _text(self) -> list[str]:
-        """Why the baseline ended early, the sentences, and what the figures leave out."""
+        """Return why the baseline ended early, the sentences, and what the figures leave out."""
         early = [as_sentence(self.stopped)] if self.stopped else []
         return [*early, *self.lines(), *self.notes]
 
@@ -187,14 +187,14 @@ class Comparison(Sequence[Pair]):
         return len(self.pairs)
 
     def to_pandas(self, what: str = "pairs") -> pd.DataFrame:
-        """A row for each of the `pairs` or `runs`, with columns such as `score.low`."""
+        """Return a row for each of the `pairs` or `runs`, with columns such as `score.low`."""
         import pandas as pd
 
         rows: dict[str, Sequence[Pair | Compared]] = {"pairs": self.pairs, "runs": self.runs}
         return pd.json_normalize([row.to_dict() for row in rows[what]])
 
     def to_dict(self) -> dict[str, object]:
-        """All of it as JSON."""
+        """Return all of it as JSON."""
         return {
             "questions": self.pairs[0].n,
             "runs": [run.to_dict() for run in self.runs],

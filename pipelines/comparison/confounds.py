@@ -147,7 +147,7 @@ def _tried(run: Evaluation) -> set[str]:
 
 
 def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
-    """The LM of each agent, or the LM alone where all agents have the same one."""
+    """Return the LM of each agent, or the LM alone where all agents have the same one."""
     endpoints = {agent: str(lm.endpoint) for agent, lm in lms.items()}
     alone = set(endpoints.values())
     if len(alone) == 1:
@@ -156,7 +156,7 @@ def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
 
 
 def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:
-    """The LMs in words, with their agents where there are several."""
+    """Return the LMs in words, with their agents where there are several."""
     several = isinstance(_by_agent(lms), dict)
     words = list[str]()
     for agent, lm in lms.items():

@@ -132,7 +132,7 @@ class MatchPlan:
         return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
 
     def lines(self) -> list[str]:
-        """The plan in words: the likely calls of each LM, their cost, and the ceiling."""
+        """Return the plan in words: the likely calls of each LM, their cost, and the ceiling."""
         questions, agent = counted(len(self.request.questions), "question"), "1 agent"
         unit = "call"
         if self.request.questions[0].kind in PICKED:
@@ -327,7 +327,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
 
 
 def _ask_pilot(plan: MatchPlan, out: Path, samples: int, shared: Mapping[str, Any]) -> Evaluation:
-    """The answers of the baseline with so many samples to a few questions."""
+    """Return the answers of the baseline with so many samples to a few questions."""
     pilot = evaluate(
         plan.agent(samples),
         plan.pilot,
@@ -371,8 +371,8 @@ def _arm(
     questions: Sequence[Question],
     pilot: Sequence[Question],
 ) -> Arm:
-    """The expected cost of one LM alone: measured by its pilot or an earlier run, or estimated from
-    a sample's prompt.
+    """Return the expected cost of one LM alone: measured by its pilot or an earlier run, or
+    estimated from a sample's prompt.
     """
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if bill.pilot or not pilot_left:
@@ -440,8 +440,8 @@ def _same_program(run: Evaluation, request: MatchRequest) -> Program:
 
 
 def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:
-    """Mean dollars per answered question, at the recorded or at other `prices`; None where a price
-    or a number of tokens is not known, or nothing was paid.
+    """Return mean dollars per answered question, at the recorded or at other `prices`; None where a
+    price or a number of tokens is not known, or nothing was paid.
     """
     spent, questions = 0.0, 0
     for usage in usages_of(rows):
@@ -470,7 +470,8 @@ def _read_spending(run: Evaluation) -> Match:
 
 
 def _dollars_per_question(run: Evaluation, lms: Sequence[dspy.BaseLM]) -> float | None:
-    """What the run spent per question; None where the price of one of these LMs is not known.
+    """Return what the run spent per question; None where the price of one of these LMs is not
+    known.
 
     The tokens of a run with one LM are priced at that LM's current price, so that both sides are
     priced alike.
@@ -485,7 +486,7 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[dspy.BaseLM]) -> float 
 
 
 def metric_of_run(run: Manifest, override: AnyMetric | None = None) -> Metric:
-    """The metric that a run was scored by, from its description.
+    """Return the metric that a run was scored by, from its description.
 
     Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not
     imported. Raises UserError for a function that is missing, or that has changed since the run.

@@ -32,8 +32,8 @@ OVER, UNDER = 1.1, 0.85
 
 
 def samples_for(team: float, sample: float) -> int:
-    """How often one agent can be asked for the price of a team; `team` and `sample` are prices of
-    one question, in the same unit.
+    """Return how often one agent can be asked for the price of a team; `team` and `sample` are
+    prices of one question, in the same unit.
 
     An odd number, since a vote of an even one can be tied: the next that costs at most 10% more
     than the team, else the one before where it still costs about as much. Two are never asked: a
@@ -134,8 +134,8 @@ def _best_of(places: Iterable[Path]) -> Evaluation | None:
 
 
 def same_lm(one: LMFields, other: LMFields) -> bool:
-    """Whether two identities are the same LM, as far as is known: no address is known of DSPy's own
-    LMs.
+    """Return whether two identities are the same LM, as far as is known: no address is known of
+    DSPy's own LMs.
     """
     # An LM whose address is not known has its name as endpoint.
     placed = {lm.endpoint for lm in (one, other)} - {one.name}
@@ -143,8 +143,8 @@ def same_lm(one: LMFields, other: LMFields) -> bool:
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
-    """Mean tokens of the answered questions with known tokens, and their number; None for none.
-    Failed questions are left out: their spending is not the price of an answer.
+    """Return mean tokens of the answered questions with known tokens, and their number; None for
+    none. Failed questions are left out: their spending is not the price of an answer.
     """
     counts = [usage.tokens for usage in usages_of(rows) if usage.tokens is not None]
     if not any(counts):
@@ -153,7 +153,7 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
 
 
 def usages_of(rows: Iterable[ResultRow]) -> Iterator[Usage]:
-    """The usage of each answered question; questions without a call are left out."""
+    """Yield the usage of each answered question; questions without a call are left out."""
     for row in rows:
         usage = taken(row)
         if row.error is None and usage.calls:

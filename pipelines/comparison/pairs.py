@@ -227,7 +227,7 @@ class Pair:
         return list(filter(None, [*sentences, self.few_clusters]))
 
     def to_dict(self) -> dict[str, object]:
-        """The pair as JSON; figures of runs with different metrics are null."""
+        """Return the pair as JSON; figures of runs with different metrics are null."""
         fields = asdict(self) | {
             "f1": self.f1 and self.f1._asdict(),
             "clustered": self.clustered and self.clustered._asdict(),

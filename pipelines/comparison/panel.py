@@ -48,7 +48,7 @@ def panel_of(
     clusters: Sequence[Hashable] | None,
     seed: int,
 ) -> Panel | None:
-    """The best panel of the runs; None for fewer than three runs or two members.
+    """Return the best panel of the runs; None for fewer than three runs or two members.
 
     `votes[i][q]` are the votes of run i on question q, one for each repeat. Every question has as
     many ballots as the largest number of repeats. In each ballot a run casts its next vote, and

@@ -77,7 +77,7 @@ class Tested(Request):
     seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0
 
     def tested(self) -> dict[str, Any]:
-        """The arguments of `compare` and `report`."""
+        """Return the arguments of `compare` and `report`."""
         return self.named("seed", "exact", "cluster", "panel", "margin")
 
 
@@ -185,7 +185,7 @@ def share_of_points(margin: str | float) -> float:
 
 
 def split_items(values: str | Iterable[object] | None) -> list[Any]:
-    """The items of an option that may be repeated, and may hold several items separated by
+    """Return the items of an option that may be repeated, and may hold several items separated by
     commas.
     """
     items: list[Any] = []

@@ -24,16 +24,16 @@ from ..programs.seats import (
 
 
 def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[dspy.BaseLM]:
-    """The LM that `lms` names, or else each different LM of the run, made again with its settings;
-    see `lm_of_run`.
+    """Return the LM that `lms` names, or else each different LM of the run, made again with its
+    settings; see `lm_of_run`.
     """
     wanted = [lms.seated[EVERY]] if EVERY in lms.seated else run.summary.run.lm_names
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
 
 def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = None) -> object:
-    """The LM of a run, made again with its settings and its price: the one that `lms` names, or
-    else the LM of most of its seats.
+    """Return the LM of a run, made again with its settings and its price: the one that `lms` names,
+    or else the LM of most of its seats.
 
     Its address comes from the options or the environment, never from the run: a foreign folder
     could name an address that would receive the key. `who` names the program with the one seat for
@@ -76,15 +76,15 @@ def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = Non
 
 
 def noted_prices(run: Evaluation) -> dict[str, Prices]:
-    """USD per token by LM, as passed to the command that made the run."""
+    """Return USD per token by LM, as passed to the command that made the run."""
     return parse_prices(run.summary.run.settings.prices or ())
 
 
 def program_of_run(
     run: Evaluation, seating: Seating, lms: Mapping[str, object] | None = None
 ) -> Program:
-    """The program of a run, with these LMs by seat: the same one, the one that its folder holds, or
-    the one that was named for it. Raises LookupError where there is none.
+    """Return the program of a run, with these LMs by seat: the same one, the one that its folder
+    holds, or the one that was named for it. Raises LookupError where there is none.
     """
     settings = run.summary.run.settings
     try:

@@ -13,8 +13,8 @@ from ..runs.manifest import MANIFEST
 
 
 def runs_in(sources: Iterable[object]) -> list[Any]:
-    """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
-    study) is replaced by these.
+    """Return the runs, where a folder that has runs below it (of a contest, an import, a
+    compilation, a study) is replaced by these.
     """
     runs: list[object] = []
     for run in sources:
@@ -26,7 +26,9 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
 
 
 def results_within(result: Any) -> list[Any]:
-    """The results that a result consists of, such as the steps of a pipeline; else itself."""
+    """Return the results that a result consists of, such as the steps of a pipeline; else
+    itself.
+    """
     if not isinstance(result, str | Path):
         return [result]
     folder = Path(result).expanduser()
@@ -40,7 +42,7 @@ def results_within(result: Any) -> list[Any]:
 
 
 def _runs_below(folder: Path) -> list[Path]:
-    """The runs of a result in its folder; none in the folder of a run."""
+    """Return the runs of a result in its folder; none in the folder of a run."""
     if (folder / MANIFEST).exists():
         return []
     kind = result_kind(folder)  # asked last: to find kinds, DSPy is imported
@@ -51,7 +53,7 @@ def _runs_below(folder: Path) -> list[Path]:
 
 
 def left_in(folder: Path) -> Evaluation | None:
-    """The evaluation that a stopped attempt left in a folder; None where no question is
+    """Return the evaluation that a stopped attempt left in a folder; None where no question is
     finished.
     """
     try:

@@ -46,7 +46,8 @@ class Standing:
 def table_lines(
     rows: Sequence[Standing], reference: str, *, is_rate: bool = True, metric: str = "right"
 ) -> list[str]:
-    """The table as one line for the heads of the columns and one for each row, at most 80 wide.
+    """Return the table as one line for the heads of the columns and one for each row, at most 80
+    wide.
 
     Args: reference: the name of the program that the others are compared with. is_rate: whether
         scores are shares, which are written in percent and their differences in points.
@@ -89,7 +90,7 @@ def table_lines(
 
 
 def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, str]:
-    """The name, score, difference and ends of its interval as texts."""
+    """Return the name, score, difference and ends of its interval as texts."""
     score = f"{row.score.value:.3g}"
     if is_rate:
         score = f"{row.score.value:.{decimals}%}"
@@ -103,7 +104,7 @@ def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, 
 
 
 def _prices(rows: Sequence[Standing]) -> list[str]:
-    """The head and the cells of the price column, with cents per question where known."""
+    """Return the head and the cells of the price column, with cents per question where known."""
     multiples, cents = ["price"], ["¢"]
     for row in rows:
         multiples.append(multiple(row.price))
@@ -119,7 +120,7 @@ def _prices(rows: Sequence[Standing]) -> list[str]:
 
 
 def multiple(ratio: float | None) -> str:
-    """A multiple of a price, such as `5.6×`, `3×` or `0.25×`; `?` where it is not known."""
+    """Return a multiple of a price, such as `5.6×`, `3×` or `0.25×`; `?` where it is not known."""
     if ratio is None or not math.isfinite(ratio):
         return "?"
     # Written with a decimal, 9.96 would be 10.0 and 3.02 would be 3.0.
@@ -131,7 +132,7 @@ def multiple(ratio: float | None) -> str:
 
 
 def _bar(of: Estimate, span: tuple[float, float], width: int, *, zero: bool = False) -> str:
-    """An interval as a line with a dot at its value, drawn to the scale of the whole column.
+    """Return an interval as a line with a dot at its value, drawn to the scale of the whole column.
 
     With `zero`, a mark stands where the scale has 0; otherwise the interval's ends are drawn.
     """

@@ -71,11 +71,11 @@ class QuestionAnswers(NamedTuple):
         return self.f1_total / self.repeats
 
     def if_unread(self, score: float) -> float:
-        """The score of the question if each unread answer had this one."""
+        """Return the score of the question if each unread answer had this one."""
         return (self.total - self.unread_total + self.unread * score) / self.repeats
 
     def with_repeat(self, other: QuestionAnswers) -> QuestionAnswers:
-        """The sums with another repeat of the question added."""
+        """Return the sums with another repeat of the question added."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         return self._replace(
             usage=total([self.usage, other.usage]),
@@ -103,7 +103,7 @@ class RunAnswers:
         return sum(self.values(field))
 
     def if_unread(self, score: float) -> Scores:
-        """The score of each question if each unread answer had this one."""
+        """Return the score of each question if each unread answer had this one."""
         return np.array([question.if_unread(score) for question in self.questions])
 
     @cached_property
@@ -159,12 +159,12 @@ def answered_in(
 
 
 def asked_in(run: Evaluation) -> dict[str, int]:
-    """A hash of each question's text, options and gold answer, by id."""
+    """Return a hash of each question's text, options and gold answer, by id."""
     return {row.id: question_hash(row) for row in run.rows}
 
 
 def _sum_row(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
-    """The sums of one row."""
+    """Return the sums of one row."""
     score, failed = score_in(row, least), row.error is not None
     cut_off, unreadable = is_cut_off(row), is_unreadable(row)
     unread = unreadable or cut_off
@@ -190,7 +190,9 @@ def _sum_row(row: ResultRow, field: str | None, least: float, votes: bool) -> Qu
 
 
 def _vote(row: ResultRow, score: float) -> VotedAnswer:
-    """The vote of a row; spans that differ only in articles, punctuation and case are the same."""
+    """Return the vote of a row; spans that differ only in articles, punctuation and case are the
+    same.
+    """
     answer: Hashable = row.answer
     if row.kind == "open":
         answer = FREE
@@ -224,11 +226,11 @@ class Test:
     others: int = 1
 
     def right_or_wrong(self, a: Scores, b: Scores) -> bool:
-        """Whether each question is right or wrong in both runs."""
+        """Return whether each question is right or wrong in both runs."""
         return self.is_rate and bool(np.isin([a, b], (0.0, 1.0)).all())
 
     def p(self, a: Scores, b: Scores) -> float:
-        """The two-sided p of two runs, before any correction."""
+        """Return the two-sided p of two runs, before any correction."""
         clusters = self.clusters
         if clusters is None:
             if self.right_or_wrong(a, b):
@@ -243,7 +245,9 @@ class Test:
     def pair(
         self, ids: Sequence[str], names: tuple[str, str], a: RunAnswers, b: RunAnswers
     ) -> Pair:
-        """All figures of two runs on the questions with these ids; p is not yet corrected."""
+        """Return all figures of two runs on the questions with these ids; p is not yet
+        corrected.
+        """
         ahead, named = a.scores - b.scores, np.array(ids, dtype=object)
         right_or_wrong = self.right_or_wrong(a.scores, b.scores)
         p = self.p(a.scores, b.scores)
@@ -272,8 +276,8 @@ class Test:
         return replace(pair, test=CLUSTERS, cluster=self.field, clustered=clustered)
 
     def _least(self, a: Scores, b: Scores) -> float | None:
-        """The lower bound of the difference, with 95% confidence for all runs together: each run
-        has its share of the error (Bonferroni). None without a margin.
+        """Return the lower bound of the difference, with 95% confidence for all runs together: each
+        run has its share of the error (Bonferroni). None without a margin.
         """
         if self.margin is None:
             return None
@@ -283,8 +287,8 @@ class Test:
         return self._difference(a, b, confidence).low
 
     def _difference(self, a: Scores, b: Scores, confidence: float = CONFIDENCE) -> Difference:
-        """The difference with its interval: Tango's for answers that are right or wrong, else
-        Student's with one win and one loss of weight ½ added.
+        """Return the difference with its interval: Tango's for answers that are right or wrong,
+        else Student's with one win and one loss of weight ½ added.
         """
         interval, unit = gain_part, 1.0
         if self.right_or_wrong(a, b):
@@ -295,7 +299,7 @@ class Test:
         return Difference(*interval(b.tolist(), a.tolist(), unit, confidence))
 
     def _f1(self, a: Scores, b: Scores) -> Difference | None:
-        """The difference in F1 on span questions; None if there are none."""
+        """Return the difference in F1 on span questions; None if there are none."""
         both = ~np.isnan(a + b)
         if not both.any():
             return None
@@ -303,7 +307,7 @@ class Test:
 
 
 def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[float]:
-    """The p values corrected by Holm's method; those at the indices `left_out` become 1."""
+    """Return the p values corrected by Holm's method; those at the indices `left_out` become 1."""
     # They belong to pairs that cannot be compared, and must not weaken the tests of the others.
     adjusted = np.ones(len(p_values))
     tests = np.setdiff1d(np.arange(len(p_values)), left_out)
@@ -313,7 +317,7 @@ def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[f
 
 
 def _ratios(a: RunAnswers, b: RunAnswers) -> dict[str, float | None]:
-    """The usage per answer of a divided by that of b."""
+    """Return the usage per answer of a divided by that of b."""
     # Per answer, since more repeats do not make a program dearer.
     repeats = b.repeats / a.repeats
     ratios = {

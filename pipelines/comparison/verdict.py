@@ -42,7 +42,7 @@ class QuestionPrices(NamedTuple):
     each: dict[str, float]
 
     def of(self, run: str) -> float | None:
-        """The price of a run; None where it is not known."""
+        """Return the price of a run; None where it is not known."""
         price = self.each[run]
         if math.isinf(price):
             return None
@@ -50,8 +50,8 @@ class QuestionPrices(NamedTuple):
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
-    """The prices of runs: in dollars if they are known for all usable runs, else in tokens, else in
-    calls; without caches and records.
+    """Return the prices of runs: in dollars if they are known for all usable runs, else in tokens,
+    else in calls; without caches and records.
     """
 
     def price(run: Compared, unit: str) -> float | None:
@@ -147,11 +147,13 @@ class Verdict:
     rival_usd: float | None = None
 
     def fails(self, rule: str | None) -> bool:
-        """Whether a build fails by this rule of `--fail-if`."""
+        """Return whether a build fails by this rule of `--fail-if`."""
         return rule is not None and self.outcome in FAIL_IF[rule]
 
     def price_ratio(self, run: str) -> float | None:
-        """The price of a run as a multiple of the reference's; None where one is not known."""
+        """Return the price of a run as a multiple of the reference's; None where one is not
+        known.
+        """
         price, reference = self.prices[run], self.prices[self.reference]
         if price is None or not reference:
             return None
@@ -256,7 +258,7 @@ def conclude(
 def _subject(
     runs: Sequence[Compared], outcomes: Sequence[str], recommended: str | None
 ) -> tuple[str, Compared | None]:
-    """The outcome against the reference, and the run that it is about."""
+    """Return the outcome against the reference, and the run that it is about."""
     for won, outcome in AGAINST.items():
         alike = [run for run, own in zip(runs[1:], outcomes, strict=True) if own == won]
         if alike:
@@ -268,7 +270,7 @@ def _subject(
 def _recommend(
     usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str]]
 ) -> Recommendation:
-    """The recommendation among the usable runs, of which there is at least one."""
+    """Return the recommendation among the usable runs, of which there is at least one."""
     # Sorting is stable: of equal price and score, the run that was named first stays first.
     by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score.value))
     order = [run.name for run in by_price]

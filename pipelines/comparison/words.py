@@ -44,7 +44,7 @@ def _macro(name: str) -> Any:
 
 @cache
 def _macros() -> dict[str, str]:
-    """The text of every macro of the template by its name."""
+    """Return the text of every macro of the template by its name."""
     source = (files(__package__) / "verdict.j2").read_text(encoding="utf-8")
     found = re.finditer(r"{% macro (\w+).*?{% endmacro %}", source, re.DOTALL)
     return {macro[1]: macro[0] for macro in found}
@@ -78,27 +78,27 @@ def _environment() -> Environment:
 
 
 def price_times(ratio: float) -> str:
-    """A ratio of prices, such as `3.2 times`; one below 1.05 has two decimals."""
+    """Return a ratio of prices, such as `3.2 times`; one below 1.05 has two decimals."""
     if ratio >= 1.05:
         return f"{ratio:.1f} times"
     return f"{ratio:.2f} times"
 
 
 def _score(value: float, pair: Rated) -> str:
-    """`62%`, `62.5%`, or the score in its own unit."""
+    """Return `62%`, `62.5%`, or the score in its own unit."""
     if pair.is_rate:
         return f"{100 * value:.1f}".removesuffix(".0") + "%"
     return f"{value:.3g}"
 
 
 def _signed(value: float, pair: Rated) -> str:
-    """A difference in points, such as `+2.5` or `−4`, or in the metric's unit."""
+    """Return a difference in points, such as `+2.5` or `−4`, or in the metric's unit."""
     return signed(value, pair.is_rate).removesuffix(".0")
 
 
 def _end(value: float, pair: Rated) -> str:
-    """The end of an interval, in whole points as in the table, or with a decimal if the interval is
-    narrow.
+    """Return the end of an interval, in whole points as in the table, or with a decimal if the
+    interval is narrow.
     """
     low, high = pair.interval
     if pair.is_rate and high - low >= 2 * FINE:

@@ -73,7 +73,7 @@ class Compiling:
 
 
 def compiling_line(state: Compiling) -> ProgressLine:
-    """The progress of a compilation: phase, what is done, scores so far, calls and cost."""
+    """Return the progress of a compilation: phase, what is done, scores so far, calls and cost."""
     if state.evaluation is not None:
         return evaluation_line(f"held out, {state.phase}", state.evaluation)
     parts = [f"{state.candidates:,} candidates, {state.scorings:,} answers"]
@@ -188,8 +188,8 @@ class Attempt:
     def _evaluate(
         self, program: Program, phase: str, account: Account | None, candidate: str = ""
     ) -> Evaluation | None:
-        """The evaluation of a program on the held-out questions, as a run below this one; None
-        without held-out questions.
+        """Return the evaluation of a program on the held-out questions, as a run below this one;
+        None without held-out questions.
 
         Each `candidate` has its own folder, since with a larger budget another one may win.
         """
@@ -272,9 +272,9 @@ class Attempt:
                 return
 
     def _teach(self, program: Program, learning: Trainable, number: int) -> Program | None:
-        """A copy with compiled prompts and a policy that was trained with them; None if the budget
-        ended that. From the second round on, a strategy learns from the questions that the policy
-        gives it.
+        """Return a copy with compiled prompts and a policy that was trained with them; None if the
+        budget ended that. From the second round on, a strategy learns from the questions that the
+        policy gives it.
         """
         taught = learning.fresh(program)
         home, learn, shown = self.folder / f"round-{number}", self.plan.learn, set[str]()
@@ -408,7 +408,7 @@ class Attempt:
             self.problem = problem
 
     def _teacher(self, control: CallControl) -> Student | None:
-        """The program that writes the demonstrations, which is not a candidate."""
+        """Return the program that writes the demonstrations, which is not a candidate."""
         if self.plan.teacher is None:
             return None
         if not answers_alike(self.plan.program, self.plan.teacher):
@@ -525,13 +525,17 @@ class Attempt:
         write_json(self.folder / "prompts.json", prompts)
 
     def _ending_budget(self) -> str | None:
-        """The budget that ended it, the user's or that of a run around it; None if none did."""
+        """Return the budget that ended it, the user's or that of a run around it; None if
+        none did.
+        """
         if not self.short:
             return None
         return str(self.plan.request.budget or books_around().accounts[0].budget)
 
     def _failed(self) -> str:
-        """A sentence if too many of the given program's held-out questions failed; else empty."""
+        """Return a sentence if too many of the given program's held-out questions failed; else
+        empty.
+        """
         if self.before is None:
             return ""
         counts = self.before.summary.counts
@@ -551,12 +555,14 @@ class Attempt:
 
 
 def _nothing(bench: Bench) -> list[Student]:
-    """A search without candidates of its own: only the given program is scored."""
+    """Return a search without candidates of its own: only the given program is scored."""
     return []
 
 
 def _open_copy(program: Program) -> Program:
-    """A copy in which no part counts as compiled: DSPy hides the predictors of such parts."""
+    """Return a copy in which no part counts as compiled: DSPy hides the predictors of such
+    parts.
+    """
     copied: Program = program.deepcopy()
     for _, part in copied.named_sub_modules(dspy.Module):
         part._compiled = False

@@ -17,8 +17,8 @@ longer.
 
 
 def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
-    """What comparison before and optimizer may take together: all but what the comparison after
-    will need.
+    """Return what comparison before and optimizer may take together: all but what the comparison
+    after will need.
 
     That is AFTERWARDS times what the one before took (`before`, in `seconds`), at most a third.
     """

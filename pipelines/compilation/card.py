@@ -79,7 +79,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
 
 
 def _compiled_run(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The compilation as a run's manifest describes one."""
+    """Return the compilation as a run's manifest describes one."""
     questions = document["questions"]
     own = {name: document[name] for name in ("optimizer", "preset", "seed", "train_fingerprint")}
     label = f"compile {document['optimizer']} {document['preset']}"
@@ -93,7 +93,9 @@ def _compiled_run(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
-    """The change of the prompts, which one wants to see first, and every candidate in a table."""
+    """Return the change of the prompts, which one wants to see first, and every candidate in a
+    table.
+    """
     # The first row is that of the given program, which is scored before all others.
     rows = list(records(folder / "candidates.jsonl", ("key", "candidate", "prompts")))
     prompts = {str(row["candidate"]): _lines_of(row["prompts"]) for row in rows}

@@ -71,7 +71,7 @@ def compile(request: CompileRequest) -> dspy.Module:
 
 
 def _load_finished(plan: CompilationPlan) -> Program | None:
-    """The result in the plan's folder, if that compilation is finished: it is shown as it is
+    """Return the result in the plan's folder, if that compilation is finished: it is shown as it is
     stored, without a call. Raises UserError where the folder holds something else.
     """
     if plan.out is None or not COMPILATION.earlier(plan.out, plan.about()):

@@ -136,8 +136,8 @@ def verdict_on(
     insists: bool,
     failed: str = "",
 ) -> tuple[bool | None, bool, str]:
-    """Whether there is a gain beyond chance (None: not known), whether the given program is handed
-    back unless the user `insists`, since there is a loss or no result, and what to do, in a
+    """Return whether there is a gain beyond chance (None: not known), whether the given program is
+    handed back unless the user `insists`, since there is a loss or no result, and what to do, in a
     sentence.
 
     `tried` is how many candidates besides the given program have a score, `answered` how many of

@@ -124,7 +124,7 @@ class CompilationPlan:
         }
 
     def about(self) -> dict[str, object]:
-        """What `compile.json` says of it, but for the result."""
+        """Return what `compile.json` says of it, but for the result."""
         request, prompt_lm = self.request, self.prompt_lm
         proposer: Any = None
         teacher: Any = None
@@ -330,7 +330,7 @@ def learning_of(program: Program) -> Trainable | None:
 
 
 def _teacher(teacher: Any, seating: Seating) -> Any:
-    """The teacher as a program, or the LM of that name."""
+    """Return the teacher as a program, or the LM of that name."""
     # A name that is neither a file nor a protocol can only be that of an LM.
     named = isinstance(teacher, str | Path)
     if named and not Path(teacher).expanduser().exists() and not PROTOCOLS.spec(str(teacher)):
@@ -341,8 +341,8 @@ def _teacher(teacher: Any, seating: Seating) -> Any:
 def _teaching(
     teacher: object, program: Program, lm: object, chosen: PromptOptimizer
 ) -> Program | None:
-    """The program that writes the demonstrations: the teacher itself, or the program with the
-    teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
+    """Return the program that writes the demonstrations: the teacher itself, or the program with
+    the teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
     prompt.
 
     Raises UserError for an optimizer without a teacher, and for a teacher with other prompts where
@@ -372,7 +372,7 @@ def _teaching(
 
 
 def answers_alike(program: Program, teacher: Program) -> bool:
-    """Whether the teacher has the prompts of the program, so that its traces fit them."""
+    """Return whether the teacher has the prompts of the program, so that its traces fit them."""
     ours, theirs = predictors_of(program), predictors_of(teacher)
     return ours.keys() == theirs.keys() and all(
         predictor.signature.equals(theirs[name].signature) for name, predictor in ours.items()
@@ -380,7 +380,9 @@ def answers_alike(program: Program, teacher: Program) -> bool:
 
 
 def _has_one_prompt(program: Program) -> bool:
-    """Whether a team can teach the program: its answers then fit the only prompt there is."""
+    """Return whether a team can teach the program: its answers then fit the only prompt there
+    is.
+    """
     outputs = [list(value.signature.output_fields) for value in predictors_of(program).values()]
     return len(outputs) == 1 and outputs[0][-1] == "answer"
 
@@ -423,7 +425,7 @@ def _prompt_lm(request: CompileRequest, seating: Seating) -> dspy.BaseLM:
 def split(
     train: Sequence[Question], learns: bool, preset: str, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """The questions to learn from and those to select by, drawn by the seed; no question is
+    """Return the questions to learn from and those to select by, drawn by the seed; no question is
     both.
     """
     # An optimizer may show its LM a whole example: what only a metric may see is left out.

@@ -85,7 +85,7 @@ _LOGGERS = ("dspy", "optuna", "gepa")
 
 
 def _in_optimizer() -> bool:
-    """Whether this thread runs code that an optimizer called."""
+    """Return whether this thread runs code that an optimizer called."""
     frame = sys._getframe()
     while frame := frame.f_back:  # type: ignore[assignment]
         if str(frame.f_globals.get("__name__")).partition(".")[0] in _LOGGERS:
@@ -146,8 +146,8 @@ def logged(folder: Path) -> Iterator[None]:
 
 
 def prompts_page(title: str, prompts: Mapping[str, PromptFields]) -> str:
-    """Instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in code
-    blocks.
+    """Return instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in
+    code blocks.
     """
     parts = [f"# {title}\n"]
     for name, prompt in prompts.items():

@@ -76,8 +76,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
 
 
 def winner_commands(contest: ContestResult) -> dict[str, str]:
-    """What can be done with the winner, as commands to be pasted; nothing with code that only
-    Python can call.
+    """Return what can be done with the winner, as commands to be pasted; nothing with code that
+    only Python can call.
     """
     manifest = contest.folder / CONTEST
     # The contest's own manifest is the reference's: the winner's is in its run.
@@ -124,7 +124,9 @@ def _write_page(folder: Path, path: Path) -> None:
 
 
 def _course(contest: ContestResult) -> list[tuple[int, dict[str, float]]]:
-    """How often each program was right after so many questions, each time the race was judged."""
+    """Return how often each program was right after so many questions, each time the race was
+    judged.
+    """
     course: dict[int, dict[str, float]] = {}
     # A step has one program: several have the same number of questions.
     for asked in sorted({step["questions"] for step in contest.course}):

@@ -59,7 +59,9 @@ def confirm(
 
 
 def confirmation_words(comparison: Comparison, winner: str) -> str:
-    """What the confirmation showed about the winner, as a clause; empty if it is the reference."""
+    """Return what the confirmation showed about the winner, as a clause; empty if it is the
+    reference.
+    """
     first = comparison.runs[0]
     second = next(run for run in comparison.runs if run.name == winner)
     pair = next((each for each in comparison.against if each.a == winner), None)

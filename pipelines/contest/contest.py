@@ -94,15 +94,15 @@ those that were planned for each budget.
 
 
 def _read_notes(folder: Path) -> tuple[list[int], dict[str, int]]:
-    """The last tests and the planned numbers of earlier attempts."""
+    """Return the last tests and the planned numbers of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
     return list(looks), dict(plans)
 
 
 def finished_contest(plan: ContestPlan) -> Contest | None:
-    """The contest that is stored in the plan's folder, if nothing is left to do; else None. Raises
-    UserError if the folder holds something else.
+    """Return the contest that is stored in the plan's folder, if nothing is left to do; else None.
+    Raises UserError if the folder holds something else.
     """
     if plan.out is None:
         return None
@@ -208,7 +208,7 @@ def _note(folder: Path, about: Mapping[str, Any], looks: Sequence[int], race: Ra
 
 
 def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
-    """What is called after every answer: the display, and the user's own function."""
+    """Return what is called after every answer: the display, and the user's own function."""
 
     def report(race: Race) -> None:
         tell(race)
@@ -301,8 +301,8 @@ def _heed(
     improved: Improved | None,
     field: Mapping[str, Entrant],
 ) -> tuple[RaceVerdict, str, str]:
-    """The verdict after a comparison on unseen questions, and what that says about the winner and
-    about improving.
+    """Return the verdict after a comparison on unseen questions, and what that says about the
+    winner and about improving.
     """
     improvement = ""
     if improved is not None and comparison.recommendation is not None:
@@ -325,8 +325,8 @@ def _heed(
 
 
 def _tested_again(verdict: RaceVerdict, looks: Sequence[int]) -> RaceVerdict:
-    """The verdict of a contest that had a last test before. Such a test uses up the 5% error rate:
-    a contest that goes on with more questions after it has a higher one.
+    """Return the verdict of a contest that had a last test before. Such a test uses up the 5% error
+    rate: a contest that goes on with more questions after it has a higher one.
     """
     return replace(
         verdict,
@@ -338,7 +338,7 @@ def _tested_again(verdict: RaceVerdict, looks: Sequence[int]) -> RaceVerdict:
 def _result(
     plan: ContestPlan, race: Race, decision: _Decision, saved: bool | None
 ) -> dict[str, Any]:
-    """The result that `contest.json` keeps."""
+    """Return the result that `contest.json` keeps."""
     spent = None
     ended_early: str | None = race.stopped or "interrupted"
     if decision.finished:
@@ -382,7 +382,7 @@ def _result(
 
 
 def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> RaceVerdict:
-    """The verdict if unseen questions chose another program than the race's winner."""
+    """Return the verdict if unseen questions chose another program than the race's winner."""
     why = f"on unseen questions {chosen.name} is the cheapest that nothing is shown to beat"
     beats = any(pair.a == chosen.name and pair.outcome == A for pair in comparison.against)
     # A team also has to beat the fair opponent, which is only in the race.
@@ -398,7 +398,7 @@ def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> Ra
 
 
 def _standings(race: Race) -> list[Place]:
-    """The standings of all programs, free entrants included."""
+    """Return the standings of all programs, free entrants included."""
     if not race.lanes:
         return []
     asked = places(race)
@@ -424,7 +424,7 @@ def _standings(race: Race) -> list[Place]:
 
 
 def ready(entrant: Entrant) -> Any:
-    """The program of an entrant with its LM in every agent, ready to be asked."""
+    """Return the program of an entrant with its LM in every agent, ready to be asked."""
     program: Program = entrant.program.deepcopy()
     for seat in program.seats().values():
         seat.predict.lm = seat.predict.lm or entrant.lm

@@ -91,15 +91,15 @@ class Entrant:
 
 
 def entrants_by_name(entrants: Iterable[Entrant]) -> dict[str, Entrant]:
-    """The entrants by name; of one name the last."""
+    """Return the entrants by name; of one name the last."""
     return {entrant.name: entrant for entrant in entrants}
 
 
 def fair_opponent(
     asked: Entrant, samples: int, kind: str = "choice", visible: Check | None = None
 ) -> Entrant:
-    """The prompt of an entrant, asked `samples` times: the answer is the most frequent one, or one
-    that is picked if answers cannot be voted on.
+    """Return the prompt of an entrant, asked `samples` times: the answer is the most frequent one,
+    or one that is picked if answers cannot be voted on.
     """
     times = "once"
     if samples > 1:
@@ -113,15 +113,16 @@ def fair_opponent(
 
 
 def lm_alone(lm: object, name: str = ONE) -> Entrant:
-    """One prompt without a method: an LM alone."""
+    """Return one prompt without a method: an LM alone."""
     return Entrant(name, SingleAgent("simple"), lm)
 
 
 def default_field(
     lms: Sequence[object], demos: Sequence[Question], seed: int, judge: object = None
 ) -> list[Entrant]:
-    """The default programs: six of one LM; for several LMs, each one alone, a mixed panel, and two
-    that talk. `judge` is the LM that decides between these two; None takes the LM, or the dearest.
+    """Return the default programs: six of one LM; for several LMs, each one alone, a mixed panel,
+    and two that talk. `judge` is the LM that decides between these two; None takes the LM, or the
+    dearest.
     """
     if len(lms) > 1:
         return _mixed_field(lms, judge)
@@ -143,7 +144,7 @@ def default_field(
 
 
 def _mixed_field(lms: Sequence[object], judge: object) -> list[Entrant]:
-    """The default programs of several LMs. Raises UserError for too many."""
+    """Return the default programs of several LMs. Raises UserError for too many."""
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct(list(map(lm_title, lms)))
@@ -164,18 +165,20 @@ def _mixed_field(lms: Sequence[object], judge: object) -> list[Entrant]:
 
 
 def _price(lm: object) -> float:
-    """The price of one prompt token and one completion token together; 0 if it is unknown."""
+    """Return the price of one prompt token and one completion token together; 0 if it is
+    unknown.
+    """
     prices = billed_as(lm).prices
     return prices.prompt + prices.completion if prices else 0.0
 
 
 def lm_name(lm: object) -> str:
-    """The name of an LM, which may be given as an LM or as its name."""
+    """Return the name of an LM, which may be given as an LM or as its name."""
     return str(getattr(lm, "model", lm))
 
 
 def lm_title(lm: object) -> str:
-    """The name of an LM without its provider."""
+    """Return the name of an LM without its provider."""
     return lm_name(lm).rpartition("/")[2]
 
 
@@ -187,7 +190,7 @@ def own_programs(
     roles: object = None,
     named: Mapping[str, object] | None = None,
 ) -> list[Entrant]:
-    """The entrants for a user's programs or specs, which are given as a list or by name.
+    """Return the entrants for a user's programs or specs, which are given as a list or by name.
 
     `pass_env` names the environment variables with keys that `cmd:` programs may read; `roles` are
     the user's own roles, for programs by name; `named` are LMs by the names of agents, or by the
@@ -204,7 +207,9 @@ def own_programs(
 def _own(
     source: Any, lm: dspy.BaseLM, make_lm: MakeLM, given: Mapping[str, Any], name: str | None = None
 ) -> Entrant:
-    """The entrant for one of a user's programs; `given` has what `own_programs` was given."""
+    """Return the entrant for one of a user's programs; `given` has what `own_programs` was
+    given.
+    """
     if isinstance(source, str | Path):
         spec = str(source)
         # A command reads keys from the environment but has no roles; others have roles only.
@@ -237,8 +242,8 @@ def field_of(
     only: Iterable[str] = (),
     without: Iterable[str] = (),
 ) -> list[Entrant]:
-    """The field of a contest, the reference first: of the entrants, those that the user does not
-    leave out, and always the reference and the fair opponent.
+    """Return the field of a contest, the reference first: of the entrants, those that the user does
+    not leave out, and always the reference and the fair opponent.
 
     Raises UserError for a name that no program has, and for more than eight programs.
     """
@@ -271,7 +276,7 @@ def field_of(
 
 
 def paper_programs(lm: object, make_lm: MakeLM) -> list[Entrant]:
-    """A causal team, and a supervised one whose workers look things up in Wikipedia."""
+    """Return a causal team, and a supervised one whose workers look things up in Wikipedia."""
     entrants = []
     for name, (spec, sets) in _PAPERS.items():
         entrants.append(Entrant(name, program_of(spec, sets, make_lm=make_lm), lm, team=True))
@@ -279,8 +284,8 @@ def paper_programs(lm: object, make_lm: MakeLM) -> list[Entrant]:
 
 
 def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
-    """The entrant with this name, else the first whose name begins with it, else the only one whose
-    name contains it. Raises UserError if there is none.
+    """Return the entrant with this name, else the first whose name begins with it, else the only
+    one whose name contains it. Raises UserError if there is none.
     """
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
     exact = [entrant for entrant in entrants if entrant.name.casefold() == name.casefold()]

@@ -34,7 +34,7 @@ class Free(NamedTuple):
 
 
 def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list[Free]:
-    """The free entrants of a field, computed from the rows of its programs."""
+    """Return the free entrants of a field, computed from the rows of its programs."""
     entries: list[Free] = []
     for entrant in entrants:
         recorded = rows.get(entrant.name) or {}
@@ -49,7 +49,9 @@ def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list
 async def any_right(
     entrant: Entrant, rows: Rows, check: Metric, questions: Sequence[Question]
 ) -> Free:
-    """The free entrant that is right whenever any sample is: no pick among them can be better."""
+    """Return the free entrant that is right whenever any sample is: no pick among them can be
+    better.
+    """
     free = Free(f"any of {entrant.program.samples} right (a ceiling)", {}, {})
     others = []
     for question in questions:
@@ -67,7 +69,7 @@ async def any_right(
 
 
 def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
-    """The dialogue with fewer rounds, and with a vote instead of its judge."""
+    """Yield the dialogue with fewer rounds, and with a vote instead of its judge."""
     for rounds in range(1, program.max_rounds + 1):
         if rounds == program.max_rounds and program.judge is None:  # the program itself
             continue
@@ -86,7 +88,7 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
 
 
 def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Free]:
-    """The fair opponent's prompt, asked fewer times."""
+    """Yield the fair opponent's prompt, asked fewer times."""
     samples = program.samples or 1
     # Not once: that is the prompt itself, which is in the field already.
     for fewer in sorted({3, samples // 2} - {0, 1}):
@@ -101,7 +103,7 @@ def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Fr
 
 
 def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> Iterator[Free]:
-    """Each team, asked only if the answers of two cheap programs differ."""
+    """Yield each team, asked only if the answers of two cheap programs differ."""
     cheap, teams = list[Rows](), dict[str, Rows]()
     for entrant in entrants:
         recorded = rows.get(entrant.name) or {}
@@ -127,7 +129,7 @@ def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> 
 
 
 def _agree(one: ResultRow, other: ResultRow) -> bool:
-    """Whether two rows have the same answer."""
+    """Return whether two rows have the same answer."""
     if one.answer is None or other.answer is None:
         return False
     return answer_key(one.answer, one.kind) == answer_key(other.answer, other.kind)

@@ -63,7 +63,7 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
 
 
 def cheapest_survivors(race: Race) -> list[Entrant]:
-    """The two cheapest programs still in the race that an optimizer can change."""
+    """Return the two cheapest programs still in the race that an optimizer can change."""
     watch = race.watch
     if watch is None:
         return []
@@ -83,7 +83,7 @@ def _improve_entrant(
     folder: Path,
     share: float,
 ) -> list[Entrant | str]:
-    """The programs made from one entrant, and a sentence for each failure."""
+    """Return the programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
     # Without a limit on time, which the books of the contest around the compilation keep.
     budget: Budget | None = replace(plan.budget or Budget(), seconds=None).part(share)
@@ -114,7 +114,7 @@ def _improve_entrant(
 
 
 def _tune_team(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
-    """The team with other rounds, or with a vote instead of its judge, if the replay of its
+    """Return the team with other rounds, or with a vote instead of its judge, if the replay of its
     dialogues is right more often; empty if it is not.
     """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)

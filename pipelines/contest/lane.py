@@ -47,7 +47,7 @@ class Answer:
 
     @classmethod
     def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
-        """The answer in a row."""
+        """Return the answer in a row."""
         # From 0 to 1, since the tests of the race are only valid for such scores.
         scale = plan.metric.scale
         score, share = evidence_in(row, scale.least), 0.0
@@ -88,7 +88,9 @@ class Lane:
 
     @classmethod
     def opened(cls, entrant: Entrant, plan: EvaluationPlan) -> Lane:
-        """A lane whose folder is locked for this process, with the answers of earlier attempts."""
+        """Return a lane whose folder is locked for this process, with the answers of earlier
+        attempts.
+        """
         lane = cls(entrant, plan, copy_context())
         lane.context.run(lane._open)
         return lane
@@ -172,11 +174,13 @@ class Lane:
             yield from repeats.values()
 
     def to(self, questions: Sequence[Question]) -> list[Answer]:
-        """Its answers to these questions, failed ones included, as far as they were asked."""
+        """Return its answers to these questions, failed ones included, as far as they were
+        asked.
+        """
         return [self.answers[each.id] for each in questions if each.id in self.answers]
 
     def given_to(self, questions: Sequence[Question]) -> dict[str, Answer]:
-        """Its answers to these questions by the question's id, without failed ones."""
+        """Return its answers to these questions by the question's id, without failed ones."""
         given = {}
         for question in questions:
             answer = self.answers.get(question.id)
@@ -185,11 +189,11 @@ class Lane:
         return given
 
     def failed(self, questions: Sequence[Question]) -> int:
-        """How many of these questions failed, which makes them neither right nor wrong."""
+        """Return how many of these questions failed, which makes them neither right nor wrong."""
         return len(self.to(questions)) - len(self.given_to(questions))
 
     def unread(self, questions: Sequence[Question]) -> int:
-        """How many answers to these questions could not be read, and so count as wrong."""
+        """Return how many answers to these questions could not be read, and so count as wrong."""
         return sum(answer.unread for answer in self.to(questions))
 
     @property
@@ -202,14 +206,14 @@ class Lane:
         return [answer for answer in self.answers.values() if answer.error is None]
 
     def per_question(self, unit: str) -> float | None:
-        """The mean cost of an answer in this unit (`cost_usd`, `tokens` or `calls`); None if it is
-        unknown.
+        """Return the mean cost of an answer in this unit (`cost_usd`, `tokens` or `calls`); None if
+        it is unknown.
         """
         return self._mean_cost(self._given, unit)
 
     def price(self, unit: str, questions: Sequence[Question]) -> float:
-        """The mean cost of an answer to these questions, by which programs are ordered; 0 if it is
-        unknown.
+        """Return the mean cost of an answer to these questions, by which programs are ordered; 0 if
+        it is unknown.
 
         Infinite for a metered program that answered without a call through its meter: its real cost
         is not known, and it must not count as the cheapest.
@@ -228,12 +232,12 @@ class Lane:
         return float(sum(values)) / max(1, sum(answer.answered for answer in answers))
 
     def right(self, questions: Sequence[Question]) -> list[float]:
-        """Its scores on these questions, without those that failed or were not asked."""
+        """Return its scores on these questions, without those that failed or were not asked."""
         return [answer.score for answer in self.given_to(questions).values()]
 
 
 def unit_of(lanes: Sequence[Lane]) -> str:
-    """The unit in which the programs' prices are compared."""
+    """Return the unit in which the programs' prices are compared."""
     return price_unit([lane.bill for lane in lanes])
 
 

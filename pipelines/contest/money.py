@@ -20,7 +20,9 @@ PILOT = 3
 
 
 def amount(bill: Usage, unit: str) -> float:
-    """The amount of a bill in this unit (`cost_usd`, `tokens` or `calls`); 0 if it is unknown."""
+    """Return the amount of a bill in this unit (`cost_usd`, `tokens` or `calls`); 0 if it is
+    unknown.
+    """
     return float(getattr(bill, unit) or 0.0)
 
 
@@ -32,7 +34,7 @@ def affordable(
     asked: int,
     spent: Usage | None = None,
 ) -> float:
-    """How many more questions the budget pays for; infinite without an account.
+    """Return how many more questions the budget pays for; infinite without an account.
 
     Args:
         account: the budget and what was spent of it.
@@ -59,9 +61,9 @@ def affordable(
 
 
 def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = False) -> str:
-    """A clause on what a task costs all programs together, and what the tasks that are left will
-    cost; empty for fewer bills than a pilot has. It has percentiles, because prices of tasks differ
-    by a factor of 100.
+    """Return a clause on what a task costs all programs together, and what the tasks that are left
+    will cost; empty for fewer bills than a pilot has. It has percentiles, because prices of tasks
+    differ by a factor of 100.
 
     Args:
         bills: for each task, the bills of all programs.
@@ -83,7 +85,7 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
 
 
 def _worth(cost: float, unit: str) -> str:
-    """A cost with its unit, as text."""
+    """Return a cost with its unit, as text."""
     if unit == "cost_usd":
         return rounded_money(cost)
     return f"{cost:,.0f} {unit}"

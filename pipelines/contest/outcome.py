@@ -111,7 +111,8 @@ class Contest(ContestResult, ShownResult):
         return not self.result["finished"]
 
     def fails(self, condition: str) -> bool:
-        """Whether the outcome is `worse`, `undecided` or `not-better`, as `--fail-if` has it.
+        """Return whether the outcome is `worse`, `undecided` or `not-better`, as `--fail-if` has
+        it.
 
         `worse` means that the best team is shown to be worse than the reference.
         """
@@ -144,7 +145,7 @@ class Contest(ContestResult, ShownResult):
         return contest
 
     def lines(self) -> list[str]:
-        """The ending: table, sentences, price, and what to do next, at most 24 lines."""
+        """Return the ending: table, sentences, price, and what to do next, at most 24 lines."""
         best, price, spent = self.winning, "", ""
         if best is not None:
             price = thousand(best.usd, best.tokens)

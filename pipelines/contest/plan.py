@@ -143,7 +143,7 @@ class ContestPlan(PlanOfSteps):
     def evaluation(
         self, entrant: Entrant, questions: Sequence[Question], out: Path | None = None
     ) -> EvaluationPlan:
-        """The plan to evaluate a program on these questions, with the contest's settings."""
+        """Return the plan to evaluate a program on these questions, with the contest's settings."""
         request = self.request
         settings, on_cluster = {"label": entrant.name, "command": "contest"}, dict[str, Any]()
         if self.cluster:
@@ -171,7 +171,7 @@ class ContestPlan(PlanOfSteps):
         )
 
     def scores(self, *, whole: bool = True) -> Scores:
-        """How scores are written; `whole` says whether all so far are 0 or 1."""
+        """Return how scores are written; `whole` says whether all so far are 0 or 1."""
         return Scores.of(self.metric.name, self.metric.scale, whole=whole)
 
     @property
@@ -205,8 +205,8 @@ class ContestPlan(PlanOfSteps):
         return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
 
     def lines(self) -> list[str]:
-        """The plan in two lines, what is asked, and what it may cost and can show; and further ones
-        about LMs, an earlier attempt, and where the code of tasks runs.
+        """Return the plan in two lines, what is asked, and what it may cost and can show; and
+        further ones about LMs, an earlier attempt, and where the code of tasks runs.
         """
         questions = len(self.race) + len(self.demos) + len(self.unseen)
         parts = [f"{len(self.race):,} for the race"]
@@ -251,7 +251,7 @@ class ContestPlan(PlanOfSteps):
         return lines
 
     def details(self) -> list[str]:
-        """Further lines: an example of a question, the programs, and a forecast."""
+        """Return further lines: an example of a question, the programs, and a forecast."""
         asked, programs = "one prompt", []
         if self.race[0].kind == "task":
             asked = self.field[0].name
@@ -266,15 +266,15 @@ class ContestPlan(PlanOfSteps):
         return lines
 
     def shared_lms(self) -> dict[str, LMFields] | None:
-        """Agent → LM, for replays; None if the programs have different ones."""
+        """Return agent → LM, for replays; None if the programs have different ones."""
         first, *others = (lms_of(each.program, each.lm) for each in self.field)
         if any(other != first for other in others):
             return None
         return first
 
     def about(self) -> dict[str, object]:
-        """The description in `contest.json`; a folder can only be resumed by a contest with the
-        same one.
+        """Return the description in `contest.json`; a folder can only be resumed by a contest with
+        the same one.
         """
         field, metric = {}, None
         for each in self.field:
@@ -297,7 +297,7 @@ class ContestPlan(PlanOfSteps):
         }
 
     def _manifest(self) -> dict[str, object]:
-        """A manifest like that of a run, with the reference as its program."""
+        """Return a manifest like that of a run, with the reference as its program."""
         reference = self.field[0]
         settings = {
             "command": "contest",
@@ -329,7 +329,9 @@ class ContestPlan(PlanOfSteps):
         }
 
     def default_out(self) -> Path:
-        """The folder of a contest for which none was given, different for different contests."""
+        """Return the folder of a contest for which none was given, different for different
+        contests.
+        """
         about = self.about()
         identity = [about[name] for name in ("field", "data_fingerprint", "margin", "seed")]
         text = json.dumps([*identity, self.request.early_stop], sort_keys=True, default=str)
@@ -338,7 +340,9 @@ class ContestPlan(PlanOfSteps):
 
 
 def such_as(sample: Question) -> str:
-    """A line with a question, its options and its answer, as an example of how they were read."""
+    """Return a line with a question, its options and its answer, as an example of how they were
+    read.
+    """
     gold, options = str(sample.answer), ""
     if sample.choices:
         gold = f"{gold} ({sample.choices[gold]})"
@@ -407,7 +411,9 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
 
 
 def _visible(request: ContestRequest, metric: Metric) -> Check | None:
-    """The check that programs may use; None if none is given. Raises UserError without tasks."""
+    """Return the check that programs may use; None if none is given. Raises UserError without
+    tasks.
+    """
     if request.visible_check is None:
         return None
     if not isinstance(metric, Check):
@@ -416,8 +422,8 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
 
 
 def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[str, object]]:
-    """The LMs of the field; and name → LM, for the judge, for other agents, and for the models that
-    the user's own programs ask for. Raises UserError for a mapping.
+    """Return the LMs of the field; and name → LM, for the judge, for other agents, and for the
+    models that the user's own programs ask for. Raises UserError for a mapping.
     """
     lms: object = request.lm
     if isinstance(lms, Mapping):
@@ -438,8 +444,8 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
-    """The questions, the name of their source, and remarks on what was guessed. Raises UserError
-    for too few.
+    """Return the questions, the name of their source, and remarks on what was guessed. Raises
+    UserError for too few.
     """
     # Reading them logs what is guessed; it is caught here, so that the plan can show it.
     notes: list[str] = []
@@ -468,8 +474,8 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
 
 
 def _forecast(questions: Sequence[Question], lms: Sequence[object]) -> str:
-    """A sentence on how a vote would do, from earlier runs of the same questions on the same LMs;
-    empty if they are too few.
+    """Return a sentence on how a vote would do, from earlier runs of the same questions on the same
+    LMs; empty if they are too few.
     """
     asked, names = data.fingerprint(questions), set(map(lm_name, lms))
     runs = []
@@ -514,7 +520,7 @@ def _field(
     demos: list[Question],
     seating: Seating,
 ) -> list[Entrant]:
-    """The field that a request asks for. Raises UserError for programs that do not fit."""
+    """Return the field that a request asks for. Raises UserError for programs that do not fit."""
     first, make = lms[0], seating.make
     models = without(named, [JUDGE])
     own = partial(
@@ -567,7 +573,7 @@ def _field(
 
 
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
-    """The names in an option, split at commas, except for names of programs with a comma."""
+    """Return the names in an option, split at commas, except for names of programs with a comma."""
     whole = {entrant.name.casefold() for entrant in entrants}
     names = list[str]()
     for option in options:
@@ -583,8 +589,8 @@ def _baseline(
     entrants: list[Entrant],
     own_programs: Callable[[Sequence[object]], list[Entrant]],
 ) -> str | Entrant | None:
-    """The reference that a request names: a name in the field, or another program; None if it names
-    none.
+    """Return the reference that a request names: a name in the field, or another program; None if
+    it names none.
     """
     if (baseline := request.baseline) is None:
         return None

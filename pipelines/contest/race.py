@@ -135,7 +135,7 @@ class Race:
         return [place for place, lane in enumerate(self.watched) if lane.entrant.kept]
 
     def cluster_of(self, question: Question) -> str | None:
-        """The group of related questions to which this one belongs; None without groups."""
+        """Return the group of related questions to which this one belongs; None without groups."""
         cluster = question.meta.get(self.plan.cluster or "")
         return None if cluster is None else str(cluster)
 
@@ -145,7 +145,7 @@ class Race:
         return min((len(lane.answers) for lane in self.asked), default=0)
 
     def _all_answered(self, question: Question) -> bool:
-        """Whether all `asked` programs have answered a question; False if none is left."""
+        """Return whether all `asked` programs have answered a question; False if none is left."""
         return bool(self.asked) and all(question.id in lane.answers for lane in self.asked)
 
     @property
@@ -300,8 +300,8 @@ class Race:
         self._ask([self._open(fair)], first)
 
     def _prompts_alone(self, questions: Sequence[Question]) -> list[Lane]:
-        """One prompt on each LM, asked these questions outside of the race: the field has no prompt
-        that could be asked several times.
+        """Return one prompt on each LM, asked these questions outside of the race: the field has no
+        prompt that could be asked several times.
         """
         lanes = []
         for number, lm in enumerate(self.plan.lms):
@@ -349,8 +349,8 @@ class Race:
         self.note(self)
 
     def _affordable(self, spent: Usage | None = None) -> float:
-        """How many more questions the money pays for, after the reserve for later steps. `spent` is
-        what counts as spent already; None takes what was spent.
+        """Return how many more questions the money pays for, after the reserve for later steps.
+        `spent` is what counts as spent already; None takes what was spent.
         """
         bills = [lane.bill for lane in self.asked]
         worth = total(lane.bill for lane in self.lanes.values())
@@ -457,7 +457,7 @@ class Race:
             )
 
     def _steps(self) -> Iterator[Step]:
-        """The current difference of each racing program to the reference."""
+        """Yield the current difference of each racing program to the reference."""
         scores = self.scores
         for place in sorted(self.watching.racing - {self.reference}):
             gap = self.watching.against(place, self.reference)
@@ -482,7 +482,7 @@ class Race:
             self.lanes[self.order[each.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
-        """A line on a question, and the programs with the best answers to it."""
+        """Return a line on a question, and the programs with the best answers to it."""
         scores = {lane.entrant.name: sum(lane.right([question])) for lane in self.asked}
         top, title = max(scores.values(), default=0.0), "best"
         best = ", ".join(name for name, score in scores.items() if score == top)

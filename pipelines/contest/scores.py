@@ -22,8 +22,8 @@ class Scores:
 
     @classmethod
     def of(cls, metric: str, scale: Scale, *, whole: bool = True) -> Scores:
-        """How a metric's scores are written. If the metric does not say whether they are right or
-        wrong, it counts whether all scores so far are 0 or 1 (`whole`).
+        """Return how a metric's scores are written. If the metric does not say whether they are
+        right or wrong, it counts whether all scores so far are 0 or 1 (`whole`).
         """
         rate = scale.rate
         if rate is None:
@@ -37,25 +37,25 @@ class Scores:
         return "right" if self.metric == ACCURACY else self.metric
 
     def own(self, share: float) -> float:
-        """The score that a share means in the metric's own scale."""
+        """Return the score that a share means in the metric's own scale."""
         return (self.scale.low or 0.0) + self.own_gap(share)
 
     def own_gap(self, share: float) -> float:
-        """The difference that a share means in the metric's own scale."""
+        """Return the difference that a share means in the metric's own scale."""
         return share * self.scale.width
 
     def value(self, share: float) -> str:
-        """A score as text: `73%`, or `7.3`."""
+        """Return a score as text: `73%`, or `7.3`."""
         if self.rate:
             return f"{share:.0%}"
         return f"{self.own(share):.3g}"
 
     def gap(self, share: float) -> str:
-        """A difference as text without its unit: `+9`, or `+0.9`."""
+        """Return a difference as text without its unit: `+9`, or `+0.9`."""
         return signed(self.own_gap(share), self.rate, decimals=0)
 
     def size(self, share: float) -> str:
-        """A difference as text without sign and unit: `5`, or `0.5`."""
+        """Return a difference as text without sign and unit: `5`, or `0.5`."""
         gap = self.own_gap(share)
         if self.rate:
             gap *= 100

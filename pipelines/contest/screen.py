@@ -19,7 +19,7 @@ STYLES = {"out": "bright_black"}
 
 
 def contest_line(race: Race) -> ProgressLine:
-    """The progress of a contest, as a table for a terminal and as a line for a pipe."""
+    """Return the progress of a contest, as a table for a terminal and as a line for a pipe."""
     standings = places(race, so_far=True)
     asked = race.answered
     total = race.planned or len(race.questions)
@@ -38,7 +38,7 @@ def contest_line(race: Race) -> ProgressLine:
 
 
 def _picture(race: Race, standings: list[Place], asked: int, total: int, prices: str) -> Text:
-    """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
+    """Return the standings in at most 12 lines of 80 columns; programs that have left are grey."""
     rows, scores = [standing.shown for standing in standings], race.scores
     head, *lines = table_lines(rows, standings[0].name, is_rate=scores.rate, metric=scores.title)
     text = Text(no_wrap=True, overflow="ellipsis")
@@ -52,7 +52,7 @@ def _picture(race: Race, standings: list[Place], asked: int, total: int, prices:
 
 
 def _figures(race: Race, asked: int, total: int) -> Iterator[str]:
-    """The figures of the progress: questions, money, time, programs that are racing."""
+    """Yield the figures of the progress: questions, money, time, programs that are racing."""
     racing = sum(lane.out is None for lane in race.lanes.values())
     yield f"{asked:,}/{total:,} questions"
     yield money(race.paid.cost_usd)

@@ -26,8 +26,8 @@ PAYS_FOR_NO_MORE = ". The budget of {} pays for no more questions"
 
 
 def places(race: Race, *, so_far: bool = False) -> list[Place]:
-    """The standings of the programs that were asked: the reference first, then those that are
-    racing. `so_far` also counts answers to questions that not all programs have answered yet.
+    """Return the standings of the programs that were asked: the reference first, then those that
+    are racing. `so_far` also counts answers to questions that not all programs have answered yet.
     """
     # Scores over the same questions as the differences, which they would contradict otherwise.
     questions = race.questions[: race.seen] if race.seen and not so_far else race.questions
@@ -82,7 +82,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
-    """The standings of free entrants, compared with the reference (the lane `asked`)."""
+    """Return the standings of free entrants, compared with the reference (the lane `asked`)."""
     reference = next(place for place in race_places if place.reference)
     table = []
     for entrant in free:
@@ -127,7 +127,9 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
 
 
 def _rate(scores: Sequence[float]) -> Estimate:
-    """The mean with Wilson's interval, which is a little too wide if scores are not just 0 or 1."""
+    """Return the mean with Wilson's interval, which is a little too wide if scores are not just 0
+    or 1.
+    """
     if not scores:
         return UNANSWERED
     low, high = wilson(round(sum(scores)), len(scores))
@@ -158,8 +160,9 @@ class RaceVerdict:
 
 
 def race_verdict(race: Race) -> RaceVerdict:
-    """The verdict of a race as it stands. The program to take is "better" if it is shown to beat
-    the reference and, if it is a team, also the fair opponent: one prompt that may cost as much.
+    """Return the verdict of a race as it stands. The program to take is "better" if it is shown to
+    beat the reference and, if it is a team, also the fair opponent: one prompt that may cost as
+    much.
     """
     watch, names, margin = race.watch, race.order, race.plan.margin
     if watch is None or not watch.seen:
@@ -224,8 +227,8 @@ def race_verdict(race: Race) -> RaceVerdict:
 
 
 def _not_compared(race: Race) -> str:
-    """The names of the programs that cannot be compared, since too many of their questions failed
-    or could not be read.
+    """Return the names of the programs that cannot be compared, since too many of their questions
+    failed or could not be read.
     """
     names = [name for name in race.lanes if name not in race.order]
     names += [race.order[place] for place in sorted(race.watching.withdrawn)]
@@ -233,7 +236,7 @@ def _not_compared(race: Race) -> str:
 
 
 def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
-    """How often the winner is right: against those that it beats, or else with its price."""
+    """Return how often the winner is right: against those that it beats, or else with its price."""
     lanes, questions = race.watched, race.questions[: race.seen]
     scores = [lane.right(questions) for lane in lanes]
     right = [race.scores.value(fmean(each or [0.0])) for each in scores]
@@ -246,13 +249,13 @@ def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
 
 
 def _ahead(watch: FieldWatch, winner: int, others: Sequence[int]) -> int:
-    """The place of the program among the others that is furthest ahead of the winner."""
+    """Return the place of the program among the others that is furthest ahead of the winner."""
     return max(others, key=lambda place: sum(watch.differences(place, winner)))
 
 
 def _open(race: Race, winner: int, others: Sequence[int]) -> str:
-    """The program that most likely is better than the winner, with the difference and its interval;
-    empty without others.
+    """Return the program that most likely is better than the winner, with the difference and its
+    interval; empty without others.
     """
     if not others:
         return ""
@@ -262,8 +265,8 @@ def _open(race: Race, winner: int, others: Sequence[int]) -> str:
 
 
 def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
-    """A clause on answers that were cut off or could not be read, if they are too many or may be
-    the whole difference; else empty.
+    """Return a clause on answers that were cut off or could not be read, if they are too many or
+    may be the whole difference; else empty.
     """
     seen, lanes = race.questions[: race.seen], race.watched
     for place in {winner, *rivals}:
@@ -289,7 +292,9 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
 
 
 def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
-    """Whether a cheaper program is shown to be as good, up to the margin that does not matter."""
+    """Return whether a cheaper program is shown to be as good, up to the margin that does not
+    matter.
+    """
     rank = (watch.prices[place], place)
     for other in watch.racing:
         # Of programs with the same price, the first in the order counts as the cheaper.

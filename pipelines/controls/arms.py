@@ -36,7 +36,7 @@ BESIDE = ("stance", ONE, SELF_CONSISTENT, THINKING)
 
 
 def exchange_of(team: Program) -> Exchange:
-    """The `exchange()` of a team. Raises LookupError for a team without one."""
+    """Return the `exchange()` of a team. Raises LookupError for a team without one."""
     if (exchange := team.exchange()) is None:
         raise LookupError("its protocol does not say in exchange() how its agents answer again")
     return exchange
@@ -57,7 +57,9 @@ class AnsweringAgain(Program):
         return {"program": f"controls {self.arm}", "team": self.team.describe(), **self.about}
 
     def turns(self) -> list[SeatTurns]:
-        """The turns of each seat, fewest and most; agents that agree at first do not go on."""
+        """Return the turns of each seat, fewest and most; agents that agree at first do not
+        go on.
+        """
         exchange, firsts = exchange_of(self.team), self.dialogues.first.values()
         planned = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
         if self.arm == FIRST:
@@ -86,7 +88,7 @@ class AnsweringAgain(Program):
         return prediction_of(task, vote.answer, "majority", turns)
 
     def _hear(self, name: str) -> Hear:
-        """The turns that an agent is shown in this arm, for the question with this id."""
+        """Return the turns that an agent is shown in this arm, for the question with this id."""
         elsewhere: Sequence[Turn] = ()
         if self.arm == "placebo":
             elsewhere = self.dialogues.elsewhere(name, self.about["seed"])
@@ -120,7 +122,7 @@ def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
 
 
 def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
-    """One agent that plays all agents of a team in one reply."""
+    """Return one agent that plays all agents of a team in one reply."""
     seats = {seat.name: seat for seat in team.seats().values() if seat.name in members}
     speakers = []
     for name, seat in seats.items():

@@ -89,8 +89,8 @@ def carry_out_controls(
 
 
 def _finished(plan: ControlsPlan, about: Mapping[str, object]) -> Controls | None:
-    """The controls in the plan's folder, if the plan asks for nothing more: they are shown as they
-    are stored. Raises UserError where the folder holds something else.
+    """Return the controls in the plan's folder, if the plan asks for nothing more: they are shown
+    as they are stored. Raises UserError where the folder holds something else.
     """
     written = FOLDER.earlier(plan.out, about)
     stored, request = controls_in(plan.out), plan.request

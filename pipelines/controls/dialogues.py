@@ -62,7 +62,9 @@ class Dialogues:
         self.first.setdefault(row.id, first)
 
     def ends(self, turns: Iterable[Turn]) -> tuple[list[Turn], list[Turn]]:
-        """The first and the last turn of each member that answered, in the order of `members`."""
+        """Return the first and the last turn of each member that answered, in the order of
+        `members`.
+        """
         first: dict[str, Turn] = {}
         last: dict[str, Turn] = {}
         for turn in turns:
@@ -73,8 +75,8 @@ class Dialogues:
         return [first[name] for name in order], [last[name] for name in order]
 
     def elsewhere(self, name: str, seed: int) -> list[Turn]:
-        """The dialogue about another question, drawn by the seed, of the same length if there is
-        one. Its answers are in words, since a label would mean an option of this question.
+        """Return the dialogue about another question, drawn by the seed, of the same length if
+        there is one. Its answers are in words, since a label would mean an option of this question.
         """
         # Every agent is to be shown as much as it would be of its own question.
         lengths = {row.id: len(row.transcript) for row in self.rows if row.id != name}
@@ -135,9 +137,10 @@ def levels_of(
     metric: Metric,
     checked: Mapping[tuple[str, str], float],
 ) -> dict[str, dict[str, float]]:
-    """The score of every question, by id, at each level of the path and in each other arm. `arms`
-    has the rows of the arms that were asked, `checked` the scores of answers to tasks. Repeats of a
-    question count as their mean. The best agent alone is the member that is right most often.
+    """Return the score of every question, by id, at each level of the path and in each other arm.
+    `arms` has the rows of the arms that were asked, `checked` the scores of answers to tasks.
+    Repeats of a question count as their mean. The best agent alone is the member that is right most
+    often.
     """
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in dialogues.rows:
@@ -210,7 +213,7 @@ def _levels_of_row(
 
 
 def answers_said(rows: Iterable[ResultRow], questions: Sequence[Question]) -> Iterator[Answered]:
-    """The answers to tasks in these rows, each with its task, to be checked."""
+    """Yield the answers to tasks in these rows, each with its task, to be checked."""
     tasks = {question.id: question for question in questions if question.kind == "task"}
     for row in rows:
         for turn in row.transcript:

@@ -104,7 +104,9 @@ class Controls(ShownResult):
         return Path(path)
 
     def lines(self) -> list[str]:
-        """A line for each part with the score that it leads to, then the arms, and the sentence."""
+        """Return a line for each part with the score that it leads to, then the arms, and the
+        sentence.
+        """
         if self.empty:
             return [*self.notes, self._capital]
         level = self.levels["first"]

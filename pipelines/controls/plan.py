@@ -167,8 +167,8 @@ class ControlsPlan(PlanOfSteps):
         ]
 
     def about(self) -> dict[str, object]:
-        """The description in `controls.json`; a folder can only be resumed by controls with the
-        same one.
+        """Return the description in `controls.json`; a folder can only be resumed by controls with
+        the same one.
         """
         own = {**self.asked_of(), "label": self.title, "run": str(self.run.folder)}
         return {
@@ -179,7 +179,7 @@ class ControlsPlan(PlanOfSteps):
         }
 
     def asked_of(self) -> dict[str, object]:
-        """The settings that name the questions, which are those of the run."""
+        """Return the settings that name the questions, which are those of the run."""
         settings = self.run.summary.run.settings
         named = {name: settings.get(name) for name in ("data", "split", "limit", "loaded_from")}
         return {**named, "command": "controls"}
@@ -294,7 +294,7 @@ def _match(plan: ControlsPlan, lms: list[dspy.BaseLM]) -> MatchPlan:
 
 
 def _wanted(request: ControlsRequest) -> list[str]:
-    """The arms in the order of asking. Raises UserError for an unknown optional arm."""
+    """Return the arms in the order of asking. Raises UserError for an unknown optional arm."""
     chosen, without = split_items(request.arms), split_items(request.without)
     for name in [*chosen, *without]:
         checked_among("optional arm", name, (*BESIDE, NONE))
@@ -307,8 +307,8 @@ def _wanted(request: ControlsRequest) -> list[str]:
 def _team(
     run: Evaluation, request: ControlsRequest, seating: Seating
 ) -> tuple[dict[str, object], Program]:
-    """The LMs of the run by seat, and its program. Raises LookupError where the dialogue cannot be
-    continued, and UserError for another LM than the run's.
+    """Return the LMs of the run by seat, and its program. Raises LookupError where the dialogue
+    cannot be continued, and UserError for another LM than the run's.
     """
     noted = run.summary.run
     if "imported" in noted:
@@ -332,8 +332,8 @@ def _team(
 
 
 def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
-    """The questions of the run: the user's list, or those in the run's rows if they are complete
-    (rows lack passages), or else those read again from their source.
+    """Return the questions of the run: the user's list, or those in the run's rows if they are
+    complete (rows lack passages), or else those read again from their source.
     """
     if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
@@ -374,8 +374,8 @@ def _evaluation(
 
 
 def _thinking(run: Evaluation, seating: Seating) -> object:
-    """The LM with a thinking budget of the team's tokens per question. Raises UserError where the
-    LM has no such setting, or the tokens are not known.
+    """Return the LM with a thinking budget of the team's tokens per question. Raises UserError
+    where the LM has no such setting, or the tokens are not known.
     """
     tokens = fmean(taken(row).reasoning_tokens or 0 for row in run.rows)
     lm = next(iter(run.summary.run.lms.values()))

@@ -94,8 +94,8 @@ CONTAINERS = frozenset(_OBJECTS.split())
 
 
 def columns_of(field: str, names: Iterable[str]) -> list[str]:
-    """The columns that may hold the field: first the one with its name, then those with another
-    name for it. `inputs.question` is called `question`.
+    """Return the columns that may hold the field: first the one with its name, then those with
+    another name for it. `inputs.question` is called `question`.
     """
     words = {name: _word(name) for name in names}
     called = [name for name, word in words.items() if word == field]
@@ -111,7 +111,7 @@ def _word(name: str) -> str:
 
 
 def column_of(field: str, names: Iterable[str]) -> str | None:
-    """The column with the field's name, else the only one with another name for it.
+    """Return the column with the field's name, else the only one with another name for it.
 
     Raises UserError for several such columns, except for ids, of which any will do, and for
     answers, which `Columns` compares.

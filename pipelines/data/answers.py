@@ -149,7 +149,7 @@ class AnswerReader:
             )
 
     def read(self, choices: object, answer: object, kind: object) -> object:
-        """The gold answer in a row. Raises UserError for a position without an option."""
+        """Return the gold answer in a row. Raises UserError for a position without an option."""
         if answer is None:
             return self.empty
         if not isinstance(choices, Mapping):
@@ -188,8 +188,8 @@ def _check_one_right(answer: object, choices: Mapping[str, object]) -> None:
 
 
 def option_columns_missed(questions: Sequence[Question]) -> list[str]:
-    """The columns that nobody named as options although the answer always stands in one of them
-    or is its name.
+    """Return the columns that nobody named as options although the answer always stands in one of
+    them or is its name.
 
     Options differ, so that an answer stands in exactly one; those whose names share the words of
     these columns are options too. Empty where there are no such columns.
@@ -241,8 +241,8 @@ def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | N
 
 
 def same_gold(answer: object, other: object, choices: object) -> bool:
-    """Whether two columns name the same right answer: in equal words, or the same option by its
-    label, text or place.
+    """Return whether two columns name the same right answer: in equal words, or the same option by
+    its label, text or place.
     """
     one, two = _gold_texts(answer), _gold_texts(other)
     if one & two:
@@ -289,7 +289,9 @@ def _bare(answer: object) -> str:
 
 
 def _label_and_text(answer: object, choices: Mapping[str, object]) -> list[str]:
-    """The labels that an answer means as a label, and as the text of the only option with it."""
+    """Return the labels that an answer means as a label, and as the text of the only option with
+    it.
+    """
     said = folded(answer)
     by_label = [label for label in choices if label.casefold() == said]
     by_text = [label for label, text in choices.items() if folded(text) == said]
@@ -303,7 +305,7 @@ def _is_number(answer: object) -> bool:
 
 
 def _label(answer: object, choices: Mapping[str, object], reading: str) -> str | None:
-    """The label that a number means in a reading, if it means one."""
+    """Return the label that a number means in a reading, if it means one."""
     number = as_text(answer).strip()
     if reading == "label":
         return number if number in choices else None
@@ -324,7 +326,9 @@ def _label(answer: object, choices: Mapping[str, object], reading: str) -> str |
 
 
 def _canonical(answer: object, choices: Mapping[str, object]) -> object:
-    """`(D)`, `D.`, `option_d` and `D. the text` as D, unless an option is called so or says so."""
+    """Return `(D)`, `D.`, `option_d` and `D. the text` as D, unless an option is called so or says
+    so.
+    """
     if not isinstance(answer, str):
         return answer
     stripped = answer.strip()

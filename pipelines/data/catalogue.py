@@ -57,7 +57,7 @@ class DatasetSpec:
     shipped: bool = False
 
     def split(self, wanted: str | None) -> str:
-        """The split of that name, or the default one. Raises UserError if there is no such
+        """Return the split of that name, or the default one. Raises UserError if there is no such
         split.
         """
         name = self.default_split if wanted is None else wanted.casefold()
@@ -111,8 +111,8 @@ def cluster_of(source: str) -> str | None:
 
 
 def of_file(path: Path) -> DatasetSpec | None:
-    """The data set whose file has this name (of the samples: this place too); None if there is
-    none.
+    """Return the data set whose file has this name (of the samples: this place too); None if there
+    is none.
 
     A passage in the file stays: the closed-book sets are asked for by name.
     """
@@ -125,7 +125,7 @@ def of_file(path: Path) -> DatasetSpec | None:
 
 
 def unknown(name: str) -> UserError:
-    """The error for a name of neither a data set nor a file."""
+    """Return the error for a name of neither a data set nor a file."""
     names = [spec.name for spec in specs()]
     close = difflib.get_close_matches(name.casefold(), names, n=1)
     hint = f"the names are {', '.join(names)}"

@@ -37,7 +37,7 @@ _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
 def plain_value(value: object, column: str, *, padded: bool) -> Any:
-    """`value` as JSON values: NaN cells are empty, dates are text.
+    """Return `value` as JSON values: NaN cells are empty, dates are text.
 
     `padded` says that an object has every key that some row has, with null where it is absent.
     Raises UserError for any other type.
@@ -83,8 +83,8 @@ def _unwrapped(value: Any) -> object:
 
 
 def parsed_cell(value: object, field: str) -> object:
-    """The object or list in a cell's text, as JSON or as Python prints it; else `value`. Raises
-    UserError for unreadable text, except in a passage, which may begin with a bracket.
+    """Return the object or list in a cell's text, as JSON or as Python prints it; else `value`.
+    Raises UserError for unreadable text, except in a passage, which may begin with a bracket.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
@@ -117,8 +117,8 @@ def opened_cell(value: object) -> object:
 
 
 def _with_commas(printed: str) -> str:
-    """A list or object as Python prints it, with NumPy's arrays as lists: `['0' '30']` has no
-    commas, and Python would join the two texts.
+    """Return a list or object as Python prints it, with NumPy's arrays as lists: `['0' '30']` has
+    no commas, and Python would join the two texts.
     """
     words: list[str] = []
     after_text = of_type = False
@@ -143,8 +143,8 @@ def as_list(value: object) -> list[object]:
 
 
 def labelled_texts(cell: str) -> dict[str, str]:
-    """The texts after labels in their order (`A) … B) …`, `1. … 2. …`); empty where there are
-    none.
+    """Return the texts after labels in their order (`A) … B) …`, `1. … 2. …`); empty where there
+    are none.
     """
     # After a digit there has to be a blank: the 1. of 1.5 is no label.
     for labels, after in ((string.ascii_uppercase, ""), ("123456789", r"(?=\s)")):
@@ -167,7 +167,7 @@ def labelled_texts(cell: str) -> dict[str, str]:
 
 
 def separated(cell: str) -> list[str]:
-    """The texts in one text: after labels, else between line breaks, bars or semicolons."""
+    """Return the texts in one text: after labels, else between line breaks, bars or semicolons."""
     labelled = labelled_texts(cell)
     if labelled:
         return list(labelled.values())
@@ -178,8 +178,8 @@ def separated(cell: str) -> list[str]:
 
 
 def _options_of_text(cell: str, answer: object) -> list[str] | dict[str, str]:
-    """The options in one text. Raises UserError where it is not plain where each one ends: a comma
-    may be part of one, unless the answer is a text between commas.
+    """Return the options in one text. Raises UserError where it is not plain where each one ends: a
+    comma may be part of one, unless the answer is a text between commas.
     """
     if own := labelled_texts(cell):
         return own
@@ -202,7 +202,8 @@ OPTION_TEXTS = ("text", "value", "content", "option", "answer")
 
 
 def options_in(choices: object, answer: object = None) -> object:
-    """Options in any shape that data sets use, as label → text; labels in their texts are cut off.
+    """Return options in any shape that data sets use, as label → text; labels in their texts are
+    cut off.
 
     Raises UserError for a text whose options cannot be told apart, and for options without a text
     or a label.
@@ -252,7 +253,7 @@ _PASSAGE_TEXTS = (
 
 
 def passages_in(context: object) -> object:
-    """The passages of HotpotQA (titles and sentences), PubMedQA (`contexts`) and MS MARCO
+    """Return the passages of HotpotQA (titles and sentences), PubMedQA (`contexts`) and MS MARCO
     (`passage_text`) as a list; anything else as it is.
     """
     if isinstance(context, Mapping) and {"title", "sentences"} <= set(context):
@@ -276,7 +277,7 @@ def passages_in(context: object) -> object:
 
 
 def _passage_text(passage: Mapping[str, object]) -> object:
-    """The text, or the list of texts, in an object; None where there is none."""
+    """Return the text, or the list of texts, in an object; None where there is none."""
     for name in _PASSAGE_TEXTS:
         held = passage.get(name)
         if isinstance(held, str) or (isinstance(held, list) and are_all(held, str)):
@@ -285,7 +286,7 @@ def _passage_text(passage: Mapping[str, object]) -> object:
 
 
 def _is_titled(passage: object) -> bool:
-    """Whether it is a title with a list of sentences."""
+    """Return whether it is a title with a list of sentences."""
     return isinstance(passage, list | tuple) and len(passage) == 2 and isinstance(passage[1], list)
 
 
@@ -298,7 +299,7 @@ _NOTHING = (None, "", "No Answer Present.")
 def answer_in(
     answer: object, column: str, *, padded: bool
 ) -> tuple[object, dict[str, object], str]:
-    """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
+    """Return the gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
     An answer is a text, or a list of texts where several are accepted: the `text` of SQuAD, the
     aliases of TriviaQA, the `spans` of DROP, GSM8K's `####`. With `padded`, objects and lists may
@@ -347,8 +348,8 @@ def _bare(answer: object) -> object:
 
 
 def _find_gold(answer: object, column: str) -> object:
-    """The gold answer in an object, with its aliases, None where all is empty; anything else as it
-    is. Raises UserError for an object of something else.
+    """Return the gold answer in an object, with its aliases, None where all is empty; anything else
+    as it is. Raises UserError for an object of something else.
     """
     if not isinstance(answer, Mapping):
         return answer

@@ -103,8 +103,8 @@ class Columns:
         self._answer_column = "answer"
 
     def read(self, rows: Iterable[TableRow]) -> Iterator[TableRow]:
-        """The mapped rows. First, as many are read as are needed to decide how answers are read.
-        Raises UserError if the meaning of columns is not clear.
+        """Yield the mapped rows. First, as many are read as are needed to decide how answers are
+        read. Raises UserError if the meaning of columns is not clear.
         """
         mapped = map(self._map_row, rows)
         seen: list[TableRow] = []
@@ -148,7 +148,7 @@ class Columns:
             )
 
     def guessed(self, field: str) -> bool:
-        """Whether the field's column was found by another name."""
+        """Return whether the field's column was found by another name."""
         return field in self._guesses
 
     def remark(self, words: str) -> None:
@@ -166,7 +166,7 @@ class Columns:
         return ", ".join([*parts.values(), *opened])
 
     def _map_row(self, row: TableRow) -> TableRow:
-        """The row with `Question`'s fields, or with its fault."""
+        """Return the row with `Question`'s fields, or with its fault."""
         if row.fault:
             return row
         try:
@@ -186,8 +186,8 @@ class Columns:
             return TableRow(row.where, {}, str(error))
 
     def _plan(self, names: tuple[str, ...]) -> _Plan:
-        """The plan for rows with these columns. Raises UserError if columns are missing or their
-        meaning is not clear.
+        """Return the plan for rows with these columns. Raises UserError if columns are missing or
+        their meaning is not clear.
         """
         sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
@@ -241,7 +241,7 @@ class Columns:
             )
 
     def _without_question(self, names: Sequence[str]) -> UserError:
-        """The error about a table without a column of questions."""
+        """Return the error about a table without a column of questions."""
         for name in names:
             if squeezed(name) in _SEVERAL:
                 return UserError(IN_ONE_ROW.format(name))
@@ -256,7 +256,9 @@ class Columns:
         )
 
     def _named(self, names: Sequence[str]) -> _Plan:
-        """The plan in `columns`. Raises UserError, which names all columns that are missing."""
+        """Return the plan in `columns`. Raises UserError, which names all columns that are
+        missing.
+        """
         plan, missing = _Plan({}, {}), list[tuple[str, str]]()
         for field, column in self._columns.items():
             if column not in names and f"{column}.{field}" in names:  # the object that holds it
@@ -287,8 +289,8 @@ class Columns:
     def _fields(
         self, row: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
     ) -> dict[str, object]:
-        """The fields of a row; `written` are its cells as they were before any was parsed. Raises
-        UserError for a cell that cannot be used.
+        """Return the fields of a row; `written` are its cells as they were before any was parsed.
+        Raises UserError for a cell that cannot be used.
         """
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         for column in (*plan.sources.values(), *plan.options):
@@ -317,7 +319,7 @@ class Columns:
     def _parse(
         self, cells: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
     ) -> dict[str, Any]:
-        """The fields as their columns have them, with lists, objects and options read."""
+        """Return the fields as their columns have them, with lists, objects and options read."""
         fields: dict[str, Any] = {field: cells[column] for field, column in plan.sources.items()}
         for field in ("choices", "context", "meta"):
             if field in fields and (self._cells or field == "choices"):
@@ -400,7 +402,7 @@ def _unused(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
 
 
 def _is_text(value: object, field: str) -> bool:
-    """Whether a value can be a question, or a context, which may be a list of passages."""
+    """Return whether a value can be a question, or a context, which may be a list of passages."""
     passages = value if field == "context" and isinstance(value, list) else [value]
     return value is None or are_all(passages, str)
 
@@ -431,7 +433,9 @@ def _check_images(fields: Mapping[str, Any], cells: Mapping[str, object]) -> Non
 
 
 def _is_picture(name: str, cell: object) -> bool:
-    """Whether a cell is an image, as `datasets` holds it, in a data URL, or by its file's name."""
+    """Return whether a cell is an image, as `datasets` holds it, in a data URL, or by its file's
+    name.
+    """
     if isinstance(cell, str):
         return "image" in name.casefold() and bool(_PICTURE.fullmatch(cell))
     return isinstance(cell, Mapping) and {"bytes", "path"} == set(cell)

@@ -44,7 +44,7 @@ class Embedder:
         self._folder = Path(cache) if cache is not None else settings().cache
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """The vectors (n, D) of n texts, each of length 1; equal texts are computed once."""
+        """Return the vectors (n, D) of n texts, each of length 1; equal texts are computed once."""
         with closing(self._vectors()) as cache:
             keys = {text: key_of_texts(self.identity, text) for text in dict.fromkeys(texts)}
             vectors: dict[str, Vectors] = {}
@@ -141,7 +141,7 @@ class Embedder:
 
 
 def fetched(name: str) -> bool:
-    """True if the hub's model of that name was downloaded before."""
+    """Return True if the hub's model of that name was downloaded before."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

@@ -18,8 +18,8 @@ _COM2SENSE = "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c063
 
 
 def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
-    """The rows of one split, converted; from the local hub cache if they are in it, with no network
-    then.
+    """Yield the rows of one split, converted; from the local hub cache if they are in it, with no
+    network then.
 
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
@@ -35,7 +35,7 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
 
 def is_cached(spec: DatasetSpec, split: str) -> bool:
-    """True if the split, at the pinned commit, is in the local hub cache."""
+    """Return True if the split, at the pinned commit, is in the local hub cache."""
     return spec.hub is not None and isinstance(_files(spec.hub, split, offline=True), list)
 
 
@@ -59,7 +59,7 @@ def _parquet_rows(spec: DatasetSpec, place: Hub, split: str) -> Iterator[TableRo
 
 
 def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
-    """All files of a split, or the reason why they are not available."""
+    """Return all files of a split, or the reason why they are not available."""
     from huggingface_hub import snapshot_download
 
     pattern = f"{place.folder}/{split}-*.parquet"

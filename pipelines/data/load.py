@@ -66,7 +66,7 @@ def load(
     kind: str | None = None,
     data_dir: str | Path | None = None,
 ) -> list[Question]:
-    """The questions of a known data set, of a file, or of an object in Python.
+    """Return the questions of a known data set, of a file, or of an object in Python.
 
     Args:
         name_or_path: a data set's name; the path of a file or a `datasets` folder; or an open file,
@@ -96,8 +96,8 @@ def load(
 
 
 def without_faults(reading: DataReading) -> list[Question]:
-    """The questions of a reading, whose guesses are logged. Raises UserError for faults, and if
-    there is no question.
+    """Return the questions of a reading, whose guesses are logged. Raises UserError for faults, and
+    if there is no question.
     """
     if reading.guesses:
         _LOG.warning("%s: %s", reading.name, reading.guesses)
@@ -212,8 +212,8 @@ def understand(
 
 
 def _golds_ahead(rows: Iterator[TableRow]) -> Iterator[str]:
-    """The gold answers of the rows behind the limit, since the kind is decided for the whole file;
-    only of the first ones, so that a large file costs no time.
+    """Yield the gold answers of the rows behind the limit, since the kind is decided for the whole
+    file; only of the first ones, so that a large file costs no time.
     """
     try:
         for row in islice(rows, _LOOK_AHEAD):
@@ -313,7 +313,7 @@ def _warn_of_context(questions: Sequence[Question], names: Mapping[str, str]) ->
 def _questions(
     mapper: Columns, rows: Iterable[TableRow], kind: str | None, reading: DataReading
 ) -> Iterator[Question]:
-    """The questions in mapped rows; faults of rows are added to the reading."""
+    """Yield the questions in mapped rows; faults of rows are added to the reading."""
     spec, places, repeats = reading.spec, dict[str, str](), Counter[str]()
     for number, (where, fields, fault) in enumerate(rows, 1):
         if fault:
@@ -360,8 +360,8 @@ def _questions(
 
 
 def content_id(question: Question) -> str:
-    """An id made of a question and its answer: 12 hex digits of a hash, the same in any file,
-    format, order and version.
+    """Return an id made of a question and its answer: 12 hex digits of a hash, the same in any
+    file, format, order and version.
 
     Questions that differ only in `meta` have the same; `load` numbers the second and later ones
     (`…-2`).

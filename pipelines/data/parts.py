@@ -26,7 +26,7 @@ def load_part(
     kind: str | None = None,
     show: Sequence[str] = (),
 ) -> tuple[list[Question], str | None]:
-    """The questions of a part ("train", "validation") as `load` gives them, and their split.
+    """Return the questions of a part ("train", "validation") as `load` gives them, and their split.
 
     A known data set is read from the split with the part's name if none is named; `columns` are
     those of a file.

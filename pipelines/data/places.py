@@ -31,7 +31,7 @@ class DatasetInfo:
 
 
 def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
-    """The data sets that `load` knows by name, then the user's own in `data_dir` (default:
+    """Return the data sets that `load` knows by name, then the user's own in `data_dir` (default:
     FOLKMOOT_DATA).
     """
     folder = _folder(data_dir)

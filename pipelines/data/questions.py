@@ -42,7 +42,7 @@ def listed(
     kind: str | None = None,
     show: Sequence[str] = (),
 ) -> list[Question]:
-    """The questions in a list or a generator, unchanged; anything else is read by `load`.
+    """Return the questions in a list or a generator, unchanged; anything else is read by `load`.
 
     `show` names the columns of `meta` that programs are shown. Raises UserError, which calls an
     object in Python `name`.
@@ -69,8 +69,8 @@ def listed(
 
 
 def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
-    """The questions, after setting the columns of `meta` that programs are shown. Raises UserError
-    for a column that no question has, and for one with the gold answers in it.
+    """Return the questions, after setting the columns of `meta` that programs are shown. Raises
+    UserError for a column that no question has, and for one with the gold answers in it.
     """
     names: tuple[str, ...] = ()
     if show:
@@ -92,7 +92,9 @@ def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
 
 
 def _tells(text: str, question: Question) -> bool:
-    """Whether a text has the gold answer, or the text of the right option, in it as whole words."""
+    """Return whether a text has the gold answer, or the text of the right option, in it as whole
+    words.
+    """
     golds = list(map(str, golds_of(question.gold)))
     if question.choices is not None and question.answer in question.choices:
         golds.append(question.choices[question.answer])
@@ -104,7 +106,9 @@ def _tells(text: str, question: Question) -> bool:
 
 
 def right_text(question: Question) -> str:
-    """The normalised gold answer (for a choice, its option's text), to compare two questions'."""
+    """Return the normalised gold answer (for a choice, its option's text), to compare two
+    questions'.
+    """
     gold = question.gold
     if question.choices is not None and question.answer is not None:
         gold = question.choices[question.answer]
@@ -112,8 +116,8 @@ def right_text(question: Question) -> str:
 
 
 def origin_of(questions: object) -> str | None:
-    """The name or file from which all these questions were loaded; None if that is unknown, or they
-    are from several.
+    """Return the name or file from which all these questions were loaded; None if that is unknown,
+    or they are from several.
     """
     if isinstance(questions, str | Path) or not isinstance(questions, Sequence):
         return None
@@ -122,7 +126,9 @@ def origin_of(questions: object) -> str | None:
 
 
 def fingerprint(questions: Iterable[Question]) -> str:
-    """SHA-256 (hex) of every field of every question, in order; the order of the options counts."""
+    """Return SHA-256 (hex) of every field of every question, in order; the order of the options
+    counts.
+    """
     digest, encoder = hashlib.sha256(), json.JSONEncoder(sort_keys=True, default=_plain)
     for question in questions:
         row = dict(question.items(include_dspy=True))
@@ -188,9 +194,9 @@ def check_labelled(questions: Iterable[Question]) -> None:
 
 
 def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[str, str]]:
-    """(train id, test id) of each test question whose text is in `train`, apart from case and
-    punctuation. Of several such training questions, it is the first with the same options, else the
-    first.
+    """Return (train id, test id) of each test question whose text is in `train`, apart from case
+    and punctuation. Of several such training questions, it is the first with the same options, else
+    the first.
     """
     same_text: dict[str, str] = {}
     same_options: dict[tuple[str, frozenset[str]], str] = {}
@@ -208,9 +214,9 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
 def apart(
     questions: Sequence[Question], earlier: Sequence[Question] = ()
 ) -> tuple[list[Question], str | None]:
-    """The questions without repeated ones and without those in an `earlier` split, and a sentence
-    on what was left out (None if nothing was). Questions are equal if their texts, options and
-    contexts are, whatever their ids.
+    """Return the questions without repeated ones and without those in an `earlier` split, and a
+    sentence on what was left out (None if nothing was). Questions are equal if their texts, options
+    and contexts are, whatever their ids.
     """
     keys = _keys_apart([*earlier, *questions])
     known = set(islice(keys, len(earlier)))
@@ -277,14 +283,14 @@ def _keys_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
 
 
 def _passages(question: Question) -> Sequence[str]:
-    """The passages of a question; one text is one passage."""
+    """Return the passages of a question; one text is one passage."""
     if isinstance(question.context, str):
         return [question.context]
     return question.context or ()
 
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
-    """One sentence on the test questions whose text is in `train`, or None."""
+    """Return one sentence on the test questions whose text is in `train`, or None."""
     pairs = overlap(train, test)
     if not pairs:
         return None

@@ -53,8 +53,8 @@ class Shapes:
         self.notes: Counter[str] = Counter()
 
     def plain(self, cells: Mapping[str, object]) -> dict[str, Any]:
-        """The cells with nested objects opened. Raises UserError for assertions that no answer
-        follows from.
+        """Return the cells with nested objects opened. Raises UserError for assertions that no
+        answer follows from.
         """
         flat: dict[str, object] = {}
         for name, cell in cells.items():
@@ -99,7 +99,9 @@ class Shapes:
         return {name: cell}
 
     def _with_asserted(self, cells: dict[str, object]) -> dict[str, object]:
-        """The cells with one text in place of promptfoo's assertions, all of which have to hold."""
+        """Return the cells with one text in place of promptfoo's assertions, all of which have to
+        hold.
+        """
         for number, check in enumerate(_checks(cells.get("assert"))):  # in promptfoo's JSON
             cells = {**cells, f"__expected{number}": f"{check['type']}: {check.get('value', '')}"}
         named = [name for name in cells if _ASSERTED.fullmatch(name)]
@@ -123,7 +125,9 @@ class Shapes:
         return without(cells, [*named, "assert"]) | {called: first}
 
     def _read_assertion(self, cell: object) -> tuple[str, object]:
-        """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
+        """Return whether promptfoo's assertion asks for an equal or a contained text, and the
+        text.
+        """
         if not isinstance(cell, str):
             return "equals", cell
         said = cell.strip()
@@ -138,8 +142,8 @@ class Shapes:
         return match[2].removeprefix("i"), match[3].strip()
 
     def _with_apart(self, cells: dict[str, Any]) -> dict[str, Any]:
-        """Options of the right answer's column and the wrong ones', in an order drawn for each
-        question, so that the right one does not always stand first.
+        """Return options of the right answer's column and the wrong ones', in an order drawn for
+        each question, so that the right one does not always stand first.
         """
         wrong = [name for name in cells if _WRONG.fullmatch(squeezed(name))]
         right = [name for name in cells if _RIGHT.fullmatch(squeezed(name))]
@@ -174,8 +178,8 @@ class Shapes:
         return rest | {"choices": drawn["choices"], self._named_answer or "answer": drawn["answer"]}
 
     def _with_marked(self, cells: dict[str, object]) -> dict[str, object]:
-        """Options with a mark for the right one each: TruthfulQA's `mc1_targets`, BIG-bench's
-        `target_scores`, objects with `is_correct`.
+        """Return options with a mark for the right one each: TruthfulQA's `mc1_targets`,
+        BIG-bench's `target_scores`, objects with `is_correct`.
         """
         if not self._may_be_choice:
             return cells
@@ -204,7 +208,7 @@ _MARKS = ("correct", "iscorrect", "isright", "isanswer")
 
 
 def _marked_texts(held: object) -> list[tuple[str, bool]]:
-    """Texts of options, each with whether it is marked as right; empty where there are no
+    """Return texts of options, each with whether it is marked as right; empty where there are no
     marks.
     """
     if not isinstance(held, Mapping):
@@ -273,7 +277,7 @@ def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checks(cell: object) -> list[Mapping[str, object]]:
-    """The assertions in a list of them; empty for anything else."""
+    """Return the assertions in a list of them; empty for anything else."""
     if not isinstance(cell, list):
         return []
     if not all(isinstance(check, Mapping) and "type" in check for check in cell):
@@ -289,9 +293,9 @@ def _texts(cell: object) -> list[str]:
 
 
 def _shuffle(options: list[str], gold: str, rest: Mapping[str, object]) -> dict[str, object]:
-    """Choices and answer, with the options in an order that depends on all texts of the question,
-    since many questions may have the same options. Numbers are texts in some files and not in
-    others, so they have no part in it.
+    """Return choices and answer, with the options in an order that depends on all texts of the
+    question, since many questions may have the same options. Numbers are texts in some files and
+    not in others, so they have no part in it.
     """
     texts = sorted(dict.fromkeys(options))
     others = [cell.strip() for cell in rest.values() if isinstance(cell, str)]
@@ -307,8 +311,8 @@ def _shuffle(options: list[str], gold: str, rest: Mapping[str, object]) -> dict[
 
 
 def _turns(cell: object) -> list[tuple[str, object]]:
-    """The turns of a chat, as OpenAI or as ShareGPT writes it: who speaks and what; empty for
-    anything else.
+    """Return the turns of a chat, as OpenAI or as ShareGPT writes it: who speaks and what; empty
+    for anything else.
     """
     turns: list[tuple[str, object]] = []
     if not isinstance(cell, list) or not are_all(cell, Mapping):
@@ -349,8 +353,8 @@ def _plain_text(content: object) -> str:
 
 
 def options_inside(question: object, answer: object) -> tuple[str, dict[str, str]] | None:
-    """The question without its listed options, and these, where the gold is one of them or its
-    letter (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
+    """Return the question without its listed options, and these, where the gold is one of them or
+    its letter (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
     """
     if not isinstance(answer, str) or not isinstance(question, str):
         return None

@@ -71,9 +71,9 @@ _BATCH, _MOST_BATCH = 256, 2**26
 
 
 def read(path: Path, split: str | None = None) -> TableSource:
-    """The rows of a file (by its extension) or a saved `datasets` folder, one at a time. `split` is
-    a split of such a folder, or a sheet of a workbook. Raises UserError, here or from the rows, for
-    unreadable input.
+    """Return the rows of a file (by its extension) or a saved `datasets` folder, one at a time.
+    `split` is a split of such a folder, or a sheet of a workbook. Raises UserError, here or from
+    the rows, for unreadable input.
     """
     suffix, name = path.suffix.casefold(), str(path)
     if not path.exists():
@@ -111,7 +111,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
 
 
 def _tasks(places: Iterable[Path]) -> Iterator[TableRow]:
-    """A row for each folder of a task: its question, files and tests."""
+    """Yield a row for each folder of a task: its question, files and tests."""
     for place in places:
         if not place.is_dir() or place.name[0] == ".":
             continue
@@ -144,7 +144,8 @@ def read_stream(stream: IO[Any]) -> TableSource:
 def read_held(
     source: object, split: str | None = None, name: str | None = None, packed: int | None = None
 ) -> TableSource:
-    """The rows of a DataFrame, a `datasets.Dataset`, or a list of dicts, examples or questions.
+    """Return the rows of a DataFrame, a `datasets.Dataset`, or a list of dicts, examples or
+    questions.
 
     `packed` is the size on disk of a data set from there. Raises UserError for anything else.
     """
@@ -227,7 +228,7 @@ def _dataset(loaded: Any, unpacked: Unpacked) -> Iterator[TableRow]:
 
 
 def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> Iterator[TableRow]:
-    """The rows with the names of classes in place of their numbers, which could be read as
+    """Yield the rows with the names of classes in place of their numbers, which could be read as
     anything; a number without a class (-1 in rows without a label) is empty. `features` describe
     the columns as the `datasets` library does.
     """
@@ -241,7 +242,9 @@ def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> 
 
 
 def _classes(feature: object) -> list[str]:
-    """The names of the classes of a column, or of the members of its lists; empty without any."""
+    """Return the names of the classes of a column, or of the members of its lists; empty without
+    any.
+    """
     if isinstance(feature, list):
         feature = next(iter(feature), {})
     if not isinstance(feature, Mapping):
@@ -291,12 +294,14 @@ def _check_arrow(folder: Path) -> None:
 
 
 def _is_compressed(message: Any) -> bool:
-    """True if a message of Arrow's holds a record batch whose field `compression` is set."""
+    """Return True if a message of Arrow's holds a record batch whose field `compression` is set."""
     # pyarrow does not say whether a message is compressed, so its flatbuffer is read.
     raw = message.metadata.to_pybytes()
 
     def field(table: int, slot: int) -> int:
-        """The offset of a field of a flatbuffer table; 0 where the table does not have it."""
+        """Return the offset of a field of a flatbuffer table; 0 where the table does not have
+        it.
+        """
         vtable, place = table - struct.unpack_from("<i", raw, table)[0], 4 + 2 * slot
         if place >= struct.unpack_from("<H", raw, vtable)[0]:
             return 0
@@ -352,7 +357,9 @@ def _parquet(path: Path) -> Iterator[TableRow]:
 
 
 def _features(metadata: Mapping[bytes, bytes]) -> dict[str, object]:
-    """The features that the `datasets` library notes in a Parquet file; empty without them."""
+    """Return the features that the `datasets` library notes in a Parquet file; empty without
+    them.
+    """
     try:
         return dict(json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"])
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -360,7 +367,7 @@ def _features(metadata: Mapping[bytes, bytes]) -> dict[str, object]:
 
 
 def _arrow_rows(batches: Iterable[Any], unpacked: Unpacked) -> Iterator[TableRow]:
-    """The rows of Arrow's record batches, each counted before it is unpacked."""
+    """Yield the rows of Arrow's record batches, each counted before it is unpacked."""
     number = 0
     for batch in batches:
         # A batch that would be too large is unpacked row by row.
@@ -532,7 +539,9 @@ DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
 
 
 def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
-    """An object per line, or one document: an array of objects, or an object that holds them."""
+    """Yield an object per line, or one document: an array of objects, or an object that holds
+    them.
+    """
     lines = iter(partial(file.readline, MOST_ROW), b"")
     first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if not re.fullmatch(rb"(\xef\xbb\xbf)?\s*\{.*\}\s*", first, re.S):
@@ -550,8 +559,8 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
 
 
 def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
-    """The rows in a text: of an array, of the list of objects that an object holds if it stands
-    `alone`, or itself.
+    """Yield the rows in a text: of an array, of the list of objects that an object holds if it
+    stands `alone`, or itself.
     """
     try:
         whole = DECODER.decode(text.strip())
@@ -576,8 +585,8 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
 
 
 def _rows_of_columns(whole: dict[str, Any]) -> Any:
-    """The rows of a document that holds a list or an object for each column, as pandas writes
-    them, or an object for each id; any other document as it is.
+    """Return the rows of a document that holds a list or an object for each column, as pandas
+    writes them, or an object for each id; any other document as it is.
     """
     names: Any = whole.get("columns")
     rows: Any = whole.get("data")
@@ -616,8 +625,8 @@ def unfolded(rows: Iterable[TableRow], remark: Callable[[str], None]) -> Iterato
 
 
 def _with_objects(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with an object for each question in place of the lists of its questions, their answers
-    and whatever else has as many members (RACE); any other row as it is.
+    """Return a row with an object for each question in place of the lists of its questions, their
+    answers and whatever else has as many members (RACE); any other row as it is.
     """
     asked = row.get("questions")
     if not asked or not isinstance(asked, list) or not are_all(asked, str):
@@ -660,8 +669,8 @@ def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
 
 
 def _table_inside(whole: object, alone: bool = False) -> str:
-    """The key of the only list of objects in an object that is no row itself: it has no question,
-    answer or options. Unless it stands `alone`, they must ask. Empty where there is none.
+    """Return the key of the only list of objects in an object that is no row itself: it has no
+    question, answer or options. Unless it stands `alone`, they must ask. Empty where there is none.
     """
     if not isinstance(whole, dict):
         return ""
@@ -683,7 +692,9 @@ def _table_inside(whole: object, alone: bool = False) -> str:
 
 
 def _asks(row: Mapping[str, object]) -> bool:
-    """Whether an object has a question and its answer or options, itself or in a container."""
+    """Return whether an object has a question and its answer or options, itself or in a
+    container.
+    """
     names = list(row)
     for name, held in row.items():
         if isinstance(held, dict) and squeezed(name) in CONTAINERS:
@@ -693,7 +704,7 @@ def _asks(row: Mapping[str, object]) -> bool:
 
 
 def _is_table(held: Any) -> bool:
-    """Whether it is a list of objects, which are not the turns of a chat."""
+    """Return whether it is a list of objects, which are not the turns of a chat."""
     is_list = isinstance(held, list) and bool(held) and isinstance(held[0], dict)
     return is_list and not any(held[0].keys() >= set(turn) for turn in CHAT_TURNS)
 
@@ -709,7 +720,7 @@ def _json_row(place: str, value: object) -> TableRow:
 
 
 def _excel(path: Path, sheet: str | None) -> Iterator[TableRow]:
-    """The rows of a sheet: values as they were last calculated; no formula is evaluated."""
+    """Yield the rows of a sheet: values as they were last calculated; no formula is evaluated."""
     with from_extra("excel", f"{path}, an Excel file,"):
         import openpyxl
 
@@ -744,7 +755,9 @@ def _excel(path: Path, sheet: str | None) -> Iterator[TableRow]:
 
 
 def _excel_row(row: Iterable[Any]) -> list[Any]:
-    """The values of a row up to its last filled cell: shares as they are shown, blanks as None."""
+    """Return the values of a row up to its last filled cell: shares as they are shown, blanks as
+    None.
+    """
     cells: list[Any] = []
     for cell in row:
         value = _filled(cell.value)
@@ -782,8 +795,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _texts_below(folder: Path) -> dict[str, str]:
-    """The texts of all files below a folder but for caches, by path; empty without the folder.
-    Raises UserError for a link, of the folder too, and for a file that is not text.
+    """Return the texts of all files below a folder but for caches, by path; empty without the
+    folder. Raises UserError for a link, of the folder too, and for a file that is not text.
     """
     if folder.is_symlink():
         raise UserError(f"{folder} is a link to another place: put its files here")

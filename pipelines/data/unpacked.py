@@ -87,8 +87,8 @@ class Unpacked:
 
 
 def lines_of(file: IO[bytes], name: str = "") -> Iterator[tuple[str, bytes]]:
-    """The lines of an open file, each with where it stands ("line 7"), after the file's name if one
-    is given.
+    """Yield the lines of an open file, each with where it stands ("line 7"), after the file's name
+    if one is given.
 
     Raises UserError for a line longer than a row may be.
     """

@@ -173,7 +173,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
 
 
 def said_in(block: metered) -> list[TurnFields]:
-    """The turns of agents in a block that failed, as a row has them."""
+    """Return the turns of agents in a block that failed, as a row has them."""
     said = []
     for turn in block.turns:
         held: Any = turn
@@ -225,7 +225,9 @@ class Doubts(Generic[T]):
 async def _grade(
     metric: Metric, question: Question, prediction: dspy.Prediction
 ) -> tuple[Graded | str, Usage]:
-    """The metric's score, or its error as text, and the usage of the metric's own LM calls."""
+    """Return the metric's score, or its error as text, and the usage of the metric's own LM
+    calls.
+    """
     usage = Usage()
     try:
         if metric.builtin:  # it asks no LM
@@ -239,8 +241,8 @@ async def _grade(
 def useful_concurrency(
     concurrency: int, program: Program, language_model: object, *, on_cluster: bool = False
 ) -> int:
-    """The number of questions in flight: at most `concurrency`, and no more than the most calls in
-    flight that one of the program's LMs allows.
+    """Return the number of questions in flight: at most `concurrency`, and no more than the most
+    calls in flight that one of the program's LMs allows.
 
     Programs that are commands share this machine, so by default it is twice its cores, but not
     those on a cluster, which may grow with the commands that wait.
@@ -253,26 +255,26 @@ def useful_concurrency(
 
 
 def lm_names(program: Program, lm: object) -> str:
-    """The names of the LMs that a program asks."""
+    """Return the names of the LMs that a program asks."""
     names = dict.fromkeys(str(each.model) for each in lms_in(program, lm))
     return ", ".join(names) or "no LM"
 
 
 def seat_engines(program: Program, language_model: object) -> list[Billed]:
-    """What counts and prices the calls of each seat's LM (`billed_as`)."""
+    """Return what counts and prices the calls of each seat's LM (`billed_as`)."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
 
 def seated_lms(program: Program, language_model: object = None) -> list[object]:
-    """The LM of every seat: its own, else the given one, else DSPy's."""
+    """Return the LM of every seat: its own, else the given one, else DSPy's."""
     return [
         seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()
     ]
 
 
 def lms_in(program: Program, language_model: object = None) -> list[dspy.BaseLM]:
-    """Every LM that may be called: those of seats and other predictors, those in a user's own
-    program, the given one, and DSPy's.
+    """Return every LM that may be called: those of seats and other predictors, those in a user's
+    own program, the given one, and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
     # LMs in a user's program have to be found before they are called, to be metered.
@@ -282,8 +284,8 @@ def lms_in(program: Program, language_model: object = None) -> list[dspy.BaseLM]
 
 
 def _held_by(module: object) -> list[object]:
-    """The objects among which a user's program may have LMs: its attributes and, for a function,
-    the variables outside of it that its code uses.
+    """Return the objects among which a user's program may have LMs: its attributes and, for a
+    function, the variables outside of it that its code uses.
     """
     held = list(getattr(module, "__dict__", {}).values())
     if inspect.isfunction(module):

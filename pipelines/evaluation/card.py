@@ -33,7 +33,7 @@ WITHIN = ("controls", "match-budget")
 
 
 def about(title: str, document: Mapping[str, Any]) -> Card:
-    """A card that has what a manifest says of program, LMs and data; `title` is before the
+    """Return a card that has what a manifest says of program, LMs and data; `title` is before the
     program.
     """
     settings = document["settings"]
@@ -44,13 +44,13 @@ def about(title: str, document: Mapping[str, Any]) -> Card:
 
 
 def names_of_lms(document: Mapping[str, Any]) -> str | None:
-    """The LMs in a manifest, as `AGENT=NAME` unless one is for all; None without any."""
+    """Return the LMs in a manifest, as `AGENT=NAME` unless one is for all; None without any."""
     names = [f"{seat}={lm['name']}".removeprefix("*=") for seat, lm in document["lms"].items()]
     return ", ".join(names) or None
 
 
 def _describe(folder: Path, document: Mapping[str, object]) -> Card:
-    """The card of an evaluation, from its manifest and its summary."""
+    """Return the card of an evaluation, from its manifest and its summary."""
     card = about("evaluation of", document)
     card.run, card.traced = partial(dict, document), True
     summary = read_object(folder / SUMMARY) or {}
@@ -90,7 +90,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
 
 
 def judged(score: Score, counts: Mapping[str, int]) -> str:
-    """A score, on how many questions, and how many of these have no answer."""
+    """Return a score, on how many questions, and how many of these have no answer."""
     words = f"{score} on {counted(counts['rows'], 'question')}"
     for what, number in (("failed", counts["errors"]), ("unreadable", counts["unreadable"])):
         if number:
@@ -99,8 +99,8 @@ def judged(score: Score, counts: Mapping[str, int]) -> str:
 
 
 def costs_of(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The costs per question of a run: those without a cache, and the median seconds if no answer
-    came from a cache.
+    """Return the costs per question of a run: those without a cache, and the median seconds if no
+    answer came from a cache.
     """
     usage = summary["usage"]
     costs = question_costs(summary.get("takes") or usage, summary["counts"]["rows"])

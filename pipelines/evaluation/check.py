@@ -24,8 +24,8 @@ MOST_REPEATS = 1_000
 
 
 def noted(program: Program, questions: Sequence[Question], lm: object = None) -> list[str]:
-    """Warnings about what is given to a program but will not be used: LMs, fields, prompts, and
-    DSPy's adapter.
+    """Return warnings about what is given to a program but will not be used: LMs, fields, prompts,
+    and DSPy's adapter.
 
     Raises UserError if a user's own program needs a field that a question lacks.
     """
@@ -58,14 +58,16 @@ def noted(program: Program, questions: Sequence[Question], lm: object = None) ->
 
 
 def in_plain_text(program: Program, lm: object = None) -> bool:
-    """Whether an agent is asked in plain text, without its instructions, as untuned LMs are."""
+    """Return whether an agent is asked in plain text, without its instructions, as untuned
+    LMs are.
+    """
     seats = (seat for seat in program.seats().values() if isinstance(seat, Seat))
     profiles = (profile_of(seat.predict.lm or lm) for seat in seats)
     return any(profile is not None and profile.layout == "plain" for profile in profiles)
 
 
 def sampling_left_out(program: Program, lm: dspy.BaseLM) -> list[str]:
-    """A warning for each setting of a seat that its LM does not accept."""
+    """Return a warning for each setting of a seat that its LM does not accept."""
     warnings = []
     for seat in program.seats().values():
         if not isinstance(seat, Seat):
@@ -81,7 +83,9 @@ def sampling_left_out(program: Program, lm: dspy.BaseLM) -> list[str]:
 
 
 def checked(questions: Any) -> list[Question]:
-    """The questions as a list. Raises UserError unless all are labelled and have different ids."""
+    """Return the questions as a list. Raises UserError unless all are labelled and have different
+    ids.
+    """
     listed = list(questions)
     if not listed:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
@@ -124,8 +128,8 @@ def check_writable(folder: Path, option: str = "--out") -> None:
 
 
 def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
-    """Warnings about training questions that are similar to test questions. Raises UserError if the
-    same question is in both.
+    """Return warnings about training questions that are similar to test questions. Raises UserError
+    if the same question is in both.
     """
     if not train:
         return []

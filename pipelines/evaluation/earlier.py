@@ -76,7 +76,7 @@ class Evaluation:
         return self.program_with(None)
 
     def program_with(self, lms: Mapping[str, object] | None) -> object:
-        """The program; if it has to be loaded from the folder, its agents get these LMs."""
+        """Return the program; if it has to be loaded from the folder, its agents get these LMs."""
         if self._program is None:
             # It imports DSPy, which a comparison does not need.
             from ..programs.saved import load_program
@@ -110,8 +110,8 @@ class Evaluation:
         return bool(self.summary.counts.rows == self.summary.counts.errors)
 
     def lines(self) -> list[str]:
-        """The result in two lines, the score and the cost, and further lines about a judge, flaky
-        questions, and questions without a metered call.
+        """Return the result in two lines, the score and the cost, and further lines about a judge,
+        flaky questions, and questions without a metered call.
         """
         lines = [score_line(self.summary), flaky_line(self.summary)]
         if judge := self.summary.run.judge:
@@ -121,9 +121,9 @@ class Evaluation:
         return list(filter(None, lines))
 
     def next_command(self, asked: str = "") -> str:
-        """The command for the next step: compare with another run of the same questions, unless all
-        of this one failed; else look at failures, unreadable replies and answers without an LM;
-        else let a contest find the best program, with `asked` as its further options.
+        """Return the command for the next step: compare with another run of the same questions,
+        unless all of this one failed; else look at failures, unreadable replies and answers without
+        an LM; else let a contest find the best program, with `asked` as its further options.
         """
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
@@ -142,7 +142,7 @@ class Evaluation:
         return " ".join(filter(None, words))
 
     def in_words(self) -> dict[str, str]:
-        """The remaining figures, one line each, by name."""
+        """Return the remaining figures, one line each, by name."""
         lines = result_lines(self.summary)
         if learnt := self.training:
             weights = ", ".join(
@@ -161,7 +161,7 @@ class Evaluation:
         return {**known, **self.summary.to_dict(), "stopped": self.stopped}
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a DataFrame, with columns such as `usage.calls`."""
+        """Return the rows as a DataFrame, with columns such as `usage.calls`."""
         return self.rows.to_pandas()
 
     def plot(self, path: str | Path) -> Path:
@@ -218,7 +218,7 @@ class Evaluation:
 
 
 def earlier(run: Evaluation | str | Path, keep: object = None) -> Evaluation:
-    """The evaluation in a folder that `evaluate` wrote, finished or not; an `Evaluation` is
+    """Return the evaluation in a folder that `evaluate` wrote, finished or not; an `Evaluation` is
     returned as it is. `keep` keeps a temporary folder alive.
 
     Raises UserError for anything else, and for a folder that is missing, damaged, without a run, or
@@ -261,7 +261,7 @@ def earlier(run: Evaluation | str | Path, keep: object = None) -> Evaluation:
 
 @cache
 def _bills_as_read() -> Any:
-    """The type of the bills in a summary, as `misfit` checks it."""
+    """Return the type of the bills in a summary, as `misfit` checks it."""
     return dict[str, as_read(UsageFields)]  # type: ignore[misc]
 
 
@@ -270,7 +270,9 @@ load_run = earlier
 
 
 def all_failed(out: Path) -> str:
-    """The sentence why a run is no result: how many rows failed, and their most frequent error."""
+    """Return the sentence why a run is no result: how many rows failed, and their most frequent
+    error.
+    """
     errors = [row.error is not None for row in read_rows(out / RESULTS)]
     common = common_error(read_rows(out / RESULTS))
     if common is None:

@@ -94,7 +94,7 @@ class CostEstimate:
         return READINGS * self.cost_usd[1]
 
     def to_dict(self) -> dict[str, object]:
-        """The estimate as JSON, each estimate as [low, high]."""
+        """Return the estimate as JSON, each estimate as [low, high]."""
         return asdict(self)
 
 
@@ -203,8 +203,8 @@ class Pilot(NamedTuple):
 
 
 def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
-    """The pilot in the latest run of the same program and LMs that paid for calls, in this folder
-    or next to it; None without one.
+    """Return the pilot in the latest run of the same program and LMs that paid for calls, in this
+    folder or next to it; None without one.
     """
     wanted = as_json({**hashes(program), "lms": lms_of(program, lm)})
     for folder, run in former_runs(out):
@@ -229,8 +229,8 @@ def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
 
 
 def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
-    """The mean tokens of a reply in the latest run next to this folder that asked the same LMs;
-    None without one.
+    """Return the mean tokens of a reply in the latest run next to this folder that asked the same
+    LMs; None without one.
     """
     wanted = as_json(lms_of(program, lm))
     for folder, run in former_runs(out):
@@ -247,7 +247,7 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
 
 
 def _read_usage(folder: Path) -> list[Usage]:
-    """The usage of each question that no cache answered, among the first rows of a run."""
+    """Return the usage of each question that no cache answered, among the first rows of a run."""
     paid = []
     # A run that has only begun may have no rows yet.
     with suppress(OSError):
@@ -261,7 +261,7 @@ def _read_usage(folder: Path) -> list[Usage]:
 
 
 def _first_request(seat: Seat, lm: object, questions: Sequence[Question]) -> float:
-    """The mean tokens of an agent's first request, over a sample of the questions."""
+    """Return the mean tokens of an agent's first request, over a sample of the questions."""
     # Spread evenly, since a file may be sorted by length or topic.
     some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
     chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
@@ -269,7 +269,7 @@ def _first_request(seat: Seat, lm: object, questions: Sequence[Question]) -> flo
 
 
 def _texts(seat: Seat, lm: object, question: Question) -> Iterator[str]:
-    """The texts of an agent's first request about a question."""
+    """Yield the texts of an agent's first request about a question."""
     profile = profile_of(lm) or DEFAULT_PROFILE
     inputs = seat.inputs(Task.of(**question.inputs()))
     shown = (seat.predict.signature, seat.predict.demos, inputs, profile)
@@ -281,7 +281,9 @@ def _texts(seat: Seat, lm: object, question: Question) -> Iterator[str]:
 
 
 def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
-    """The tokens that a reply of an agent may have, as (low, high), by its fields and limits."""
+    """Return the tokens that a reply of an agent may have, as (low, high), by its fields and
+    limits.
+    """
     settings = {**getattr(lm, "kwargs", {}), **seat.predict.config}
     limit = settings.get("max_tokens")
     if limit is None and lm is not None and thinks(lm.model):
@@ -295,7 +297,7 @@ def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
 
 
 def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
-    """The mean tokens that an agent's requests have in addition to a first one: half of the
+    """Return the mean tokens that an agent's requests have in addition to a first one: half of the
     transcript, and passages (only for the high `end`).
     """
     fields = seat.predict.signature.input_fields
@@ -308,12 +310,12 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
 
 
 def estimate_lines(plan: CostEstimate, budget: object, *, is_rate: bool = True) -> list[str]:
-    """Two lines: the likely and the highest cost of a run, and what it can show."""
+    """Return two lines: the likely and the highest cost of a run, and what it can show."""
     return [_bill_line(plan, budget), shows(plan.questions, is_rate=is_rate)]
 
 
 def _bill_line(plan: CostEstimate, budget: object) -> str:
-    """The likely calls, tokens, cost and time, and the most that the run may cost."""
+    """Return the likely calls, tokens, cost and time, and the most that the run may cost."""
     ceiling = ""
     if budget:
         ceiling = f"; at most {budget}"
@@ -341,15 +343,15 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
 
 
 def likely(ends: Range) -> float:
-    """The geometric mean of an estimate, whose ends may differ by orders of magnitude."""
+    """Return the geometric mean of an estimate, whose ends may differ by orders of magnitude."""
     return math.sqrt(ends[0] * ends[1])
 
 
 def left_of(
     folder: Path, questions: Sequence[Question], retry_errors: bool = False, *, repeats: int = 1
 ) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left unanswered, as often as repeats are
-    missing, and its seconds per call (None without calls).
+    """Return the questions that an earlier attempt in a folder left unanswered, as often as repeats
+    are missing, and its seconds per call (None without calls).
 
     Damaged lines are skipped; the run itself reports them.
     """

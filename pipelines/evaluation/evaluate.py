@@ -145,7 +145,9 @@ def _carry_out(
 
 
 def _load_finished(plan: EvaluationPlan) -> Evaluation | None:
-    """The evaluation that is stored in the plan's folder, if nothing is left to do; else None."""
+    """Return the evaluation that is stored in the plan's folder, if nothing is left to do; else
+    None.
+    """
     request, folder = plan.request, plan.out
     if folder is None:
         return None

@@ -28,7 +28,7 @@ _VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
 
 
 def sample_of(source: object) -> list[Question]:
-    """The answers that people graded, from anything that `fm.load` accepts: `answer` is the
+    """Return the answers that people graded, from anything that `fm.load` accepts: `answer` is the
     reference, `given` the graded answer, and `verdict` says right or wrong. Raises UserError for a
     row without one of these.
     """
@@ -54,9 +54,9 @@ def sample_of(source: object) -> list[Question]:
 async def agreement_with_people(
     judge: JudgeMetric, sample: Iterable[Question], at_once: int
 ) -> JudgeFields:
-    """The judge's verdicts on the sample, compared with those of people: the share that agrees and
-    Cohen's kappa, each with its interval; the questions on which the judge is too kind, too strict
-    or unreadable (which counts as disagreement); and the usage of its calls.
+    """Return the judge's verdicts on the sample, compared with those of people: the share that
+    agrees and Cohen's kappa, each with its interval; the questions on which the judge is too kind,
+    too strict or unreadable (which counts as disagreement); and the usage of its calls.
     """
     rows, slots = list(sample), asyncio.Semaphore(at_once)
 
@@ -97,6 +97,6 @@ async def agreement_with_people(
 
 
 def _verdict(row: Question) -> bool | None:
-    """What people found of a row's answer: right or wrong; None if that cannot be read."""
+    """Return what people found of a row's answer: right or wrong; None if that cannot be read."""
     # A spreadsheet may have 1 as 1.0.
     return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))

@@ -12,7 +12,7 @@ from ..programs.seats import Seating
 
 
 def metric_given(request: Judged, seating: Seating, judge_sample: object = None) -> Metric:
-    """The metric of a request: a check of tasks, a judge, or what `metric_of` makes of its
+    """Return the metric of a request: a check of tasks, a judge, or what `metric_of` makes of its
     `metric`. Raises UserError for a judge's LM or sample without a judge.
     """
     metric, judge_lm = request.metric, None

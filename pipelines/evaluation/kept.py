@@ -33,7 +33,7 @@ class KeptAnswers(Foreign):
         return self.run.summary.run.program
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The answer in the question's row. Raises CommandError if it has none."""
+        """Return the answer in the question's row. Raises CommandError if it has none."""
         # The number of the repeat shows in the rollout id, which `fresh` has set.
         row = self.kept[question.id, ROLLOUTS.get().rollout // ROLLOUTS_EACH]
         if row.error is not None and row.answer is None:
@@ -43,8 +43,8 @@ class KeptAnswers(Foreign):
 
 
 def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
-    """The questions of a run, from `source` (a list, or where to read them), else read again from
-    where its settings say. Raises UserError if they cannot be read or are not the same.
+    """Return the questions of a run, from `source` (a list, or where to read them), else read again
+    from where its settings say. Raises UserError if they cannot be read or are not the same.
     """
     if source is not None and not isinstance(source, str | Path):
         listed = data.listed(source)

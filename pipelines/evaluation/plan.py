@@ -115,7 +115,7 @@ class EvaluationPlan:
         return self.estimate.cost_usd
 
     def lines(self) -> list[str]:
-        """The plan in a few lines: what is asked, what it may cost, and what it can show."""
+        """Return the plan in a few lines: what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
         what = f"{self.title} on {counted(len(self.questions), 'question')} ({kinds})"
         if self.settings.data:
@@ -166,8 +166,8 @@ class EvaluationPlan:
         }
 
     def account(self) -> Account | None:
-        """The account of the budget, less what earlier attempts have paid; None without a budget.
-        Raises UserError for a budget that cannot be enforced.
+        """Return the account of the budget, less what earlier attempts have paid; None without a
+        budget. Raises UserError for a budget that cannot be enforced.
         """
         folders = () if self.out is None else (self.out, self.out / WEIGHTS)
         return account_of(self.request.budget, self.engines, *folders)
@@ -183,8 +183,8 @@ class EvaluationPlan:
         return data.fingerprint(self.questions)
 
     def default_out(self) -> Path:
-        """The folder of a run for which none was given. Its name has a hash of all that has to be
-        equal for a run to be resumed.
+        """Return the folder of a run for which none was given. Its name has a hash of all that has
+        to be equal for a run to be resumed.
         """
         learnt = self.settings.get("train_fingerprint")
         identity: list[object] = [hashes(self.program), self.settings["sets"], self.seated]
@@ -204,8 +204,8 @@ class EvaluationPlan:
         return RUNS / f"{slug[:100]}-{digest[:8]}"
 
     def kept_in(self, out: Path | None) -> EvaluationPlan:
-        """A copy of the plan with its run in this folder. Raises UserError if that is not possible,
-        or if the budget cannot be enforced.
+        """Return a copy of the plan with its run in this folder. Raises UserError if that is not
+        possible, or if the budget cannot be enforced.
         """
         planned = replace(self, out=out)
         planned._check_out()
@@ -221,7 +221,7 @@ class EvaluationPlan:
         self.account()  # raises for a bad budget now, before any question is paid for
 
     def on_training(self, part: str) -> EvaluationPlan:
-        """The plan to evaluate on the training questions, in a sub-folder and untracked."""
+        """Return the plan to evaluate on the training questions, in a sub-folder and untracked."""
         request = replace(
             self.request,
             budget=None,
@@ -303,7 +303,7 @@ def plan_evaluation(
 
 
 def _doubts(questions: Sequence[Question]) -> list[str]:
-    """What a user has to know of the questions to understand their scores, in sentences."""
+    """Return what a user has to know of the questions to understand their scores, in sentences."""
     warnings = []
     if find_spec("math_verify") is None and any(
         question.kind == "span" and "\\" in gold_text(question.gold) for question in questions
@@ -323,7 +323,7 @@ def _doubts(questions: Sequence[Question]) -> list[str]:
 
 
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:
-    """The program of a request. Raises UserError if it cannot be evaluated as asked."""
+    """Return the program of a request. Raises UserError if it cannot be evaluated as asked."""
     source: Any = request.program
     if isinstance(source, str | Path):
         from ..programs.resolve import program_of
@@ -351,7 +351,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
 
 
 def _questions(program: Program, request: EvaluateRequest) -> list[Question]:
-    """The questions of a request. Raises UserError unless they can be scored."""
+    """Return the questions of a request. Raises UserError unless they can be scored."""
     if request.recheck:
         return _kept_questions(program, request)
     how = request.named("split", "limit", "seed", "kind", "show")
@@ -359,8 +359,8 @@ def _questions(program: Program, request: EvaluateRequest) -> list[Question]:
 
 
 def _kept_questions(program: Program, request: EvaluateRequest) -> list[Question]:
-    """The questions that have an answer in the run that is checked again. Raises UserError without
-    another check.
+    """Return the questions that have an answer in the run that is checked again. Raises UserError
+    without another check.
     """
     if request.check is None and getattr(request.metric, "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
@@ -380,8 +380,8 @@ def _judge_sample(request: EvaluateRequest) -> list[Question] | None:
 
 
 def _train(request: EvaluateRequest, program: Program) -> list[Question]:
-    """The training questions of a request. Raises UserError if they are needed and not given, or
-    given and not needed.
+    """Return the training questions of a request. Raises UserError if they are needed and not
+    given, or given and not needed.
     """
     weights = program.lacks_weights
     if request.train is None:
@@ -409,8 +409,8 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
 def _with_demos(
     request: EvaluateRequest, program: Program, train: list[Question], questions: Sequence[Question]
 ) -> tuple[Program, list[Question]]:
-    """The program with the requested demonstrations, and the training questions that are not among
-    them. Raises UserError if a demonstration is a test question.
+    """Return the program with the requested demonstrations, and the training questions that are not
+    among them. Raises UserError if a demonstration is a test question.
     """
     for _, part in program.parts(Program):
         worked = getattr(part, "demonstration", None)
@@ -442,7 +442,7 @@ def _settings(
     train: Sequence[Question],
     warnings: Sequence[str],
 ) -> RunSettings:
-    """The settings of the request that are written into `run.json`."""
+    """Return the settings of the request that are written into `run.json`."""
     noted: dict[str, object] = {"command": "evaluate"}
     program, sets = None, parse_sets(request.parameters())
     if isinstance(request.program, str | Path):

@@ -45,8 +45,8 @@ def fresh(repeat: int) -> Iterator[None]:
 
 
 def without_cache(program: Program, lm: dspy.BaseLM) -> tuple[Program, dspy.BaseLM]:
-    """The program and the LM for repeats: foreign LMs are copied without DSPy's own cache, which
-    would return the first answer again.
+    """Return the program and the LM for repeats: foreign LMs are copied without DSPy's own cache,
+    which would return the first answer again.
     """
     cached = [name for name, one in predictors_of(program).items() if _cached(one.lm)]
     if cached:
@@ -60,13 +60,13 @@ def without_cache(program: Program, lm: dspy.BaseLM) -> tuple[Program, dspy.Base
 
 
 def _cached(lm: object) -> bool:
-    """Whether an LM is a foreign one that uses DSPy's cache."""
+    """Return whether an LM is a foreign one that uses DSPy's cache."""
     return isinstance(lm, dspy.BaseLM) and engine_of(lm) is None and bool(getattr(lm, "cache", 0))
 
 
 def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping[str, str]]:
-    """The question with its options in the order of a repeat, and shown label → original label
-    (empty in the original order).
+    """Return the question with its options in the order of a repeat, and shown label → original
+    label (empty in the original order).
 
     The first repeat has the original order, and each of the next ones rotates it by one more, so
     that every option comes at every position once. Further orders are drawn by the question's id.
@@ -87,8 +87,8 @@ def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping
 
 
 def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) -> ResultRow:
-    """The row of a question that was shown in another order, with the original labels in place of
-    the shown ones. Texts in its transcript are unchanged.
+    """Return the row of a question that was shown in another order, with the original labels in
+    place of the shown ones. Texts in its transcript are unchanged.
     """
     if not own:
         return row

@@ -164,7 +164,8 @@ class AnswerSheet:
             yield
 
     def _metering(self, everywhere: bool) -> AbstractContextManager[object]:
-        """The block in which calls of foreign LMs are counted; an empty one if there are none.
+        """Return the block in which calls of foreign LMs are counted; an empty one if there are
+        none.
 
         With `everywhere`, code of the user's may make LMs that are not known here.
         """
@@ -176,7 +177,9 @@ class AnswerSheet:
         return metering(lms, everywhere=everywhere)
 
     def _workplace(self) -> AbstractContextManager[object]:
-        """The block that has the sandbox and folders of tasks; an empty one if there are none."""
+        """Return the block that has the sandbox and folders of tasks; an empty one if there are
+        none.
+        """
         plan = self.plan
         if all(question.kind != "task" for question in plan.questions):
             return nullcontext()
@@ -260,8 +263,9 @@ class AnswerSheet:
         return answered, seen
 
     async def _answer(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
-        """The row of a question, and its calls if it is traced. If a worker process dies during a
-        task, the task is done again, with the calls that were paid for answered from the records.
+        """Return the row of a question, and its calls if it is traced. If a worker process dies
+        during a task, the task is done again, with the calls that were paid for answered from the
+        records.
         """
         if self.plan.request.engine is None:
             return await self._answer_once(ask)
@@ -334,7 +338,7 @@ class AnswerSheet:
             )
 
     def _ending(self, stopped: str | None, problem: BaseException | None) -> Ending:
-        """How the run ended, by why it stopped and the exception that ended it."""
+        """Return how the run ended, by why it stopped and the exception that ended it."""
         if self.left:
             return Ending.LEFT
         if stopped is None:
@@ -376,8 +380,8 @@ class AnswerSheet:
 
 
 async def _room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
-    """A block in which a question is answered, entered once every account has room for one: if a
-    budget is short, questions in flight are finished first.
+    """Return a block in which a question is answered, entered once every account has room for one:
+    if a budget is short, questions in flight are finished first.
     """
     held = AsyncExitStack()
     if not accounts:
@@ -393,7 +397,7 @@ async def _room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
 
 
 def none_readable(row: ResultRow, rows: int) -> str:
-    """The error that no answer could be read, with the last reply."""
+    """Return the error that no answer could be read, with the last reply."""
     reply = row.raw
     # A user's own program leaves its reply in `raw`, folkmoot's programs in their turns.
     if row.transcript and not reply:

@@ -95,8 +95,8 @@ class Forecast:
         }
 
     def lines(self) -> list[str]:
-        """The forecast in words: lines for a few numbers of agents, then the data that it is based
-        on.
+        """Return the forecast in words: lines for a few numbers of agents, then the data that it is
+        based on.
         """
         lines, rows = [], self._rows()
         for n, value, low, high in [row for row in rows if row[0] in SHOWN] or rows:
@@ -154,7 +154,7 @@ def forecast(request: ForecastRequest) -> Forecast:
 
 
 def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
-    """The answers that a request names, as one table, and whether they come from one LM."""
+    """Return the answers that a request names, as one table, and whether they come from one LM."""
     answers: Any = request.answers
     if request.outcomes is not None:
         if answers:
@@ -179,7 +179,7 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
 
 
 def _recorded(runs: Mapping[str, Evaluation]) -> Iterator[RecordedOutcome]:
-    """The outcomes of the questions that runs have answered, each once."""
+    """Yield the outcomes of the questions that runs have answered, each once."""
     for name, run in runs.items():
         for row in run.rows:
             # Of repeats, the first: each agent has one vote.
@@ -195,8 +195,8 @@ def _table(answers: object) -> tuple[Outcomes, bool]:
 
 
 def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int, bool]:
-    """Answers as `forecast_vote` takes them, the agents, how many questions are left out, and
-    whether only outcomes are known.
+    """Return answers as `forecast_vote` takes them, the agents, how many questions are left out,
+    and whether only outcomes are known.
 
     An agent is a pair of agent and strategy that the table has; a question counts if all have
     answered it.

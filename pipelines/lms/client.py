@@ -175,7 +175,7 @@ class HttpEndpoint:
         raise failure_of(status, text, answer_headers, about)
 
     def has_path(self, path: str) -> bool | None:
-        """Whether the endpoint serves a path; None if that is not known yet."""
+        """Return whether the endpoint serves a path; None if that is not known yet."""
         if self._serves is not None:
             return path in self._serves
         if path in ("chat/completions", "embeddings"):
@@ -196,7 +196,7 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
-        """The status, headers and text of a response.
+        """Return the status, headers and text of a response.
 
         A server may close a pooled connection just when it is used again. So a request that got no
         byte of a response is sent once more, on a fresh connection.
@@ -216,8 +216,8 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
-        """The status, headers and text of a response. Raises the CallError or TransientError that
-        each way in which aiohttp can fail means for the user.
+        """Return the status, headers and text of a response. Raises the CallError or TransientError
+        that each way in which aiohttp can fail means for the user.
         """
         import aiohttp
 
@@ -279,7 +279,7 @@ class HttpEndpoint:
         return FatalCallError(proxy_refuses(f"the proxy before {self.name}", said))
 
     def _unreadable(self, problem: Exception, began: bool) -> FatalCallError | TransientError:
-        """The failure of a connection whose response is no HTTP, or ended early."""
+        """Return the failure of a connection whose response is no HTTP, or ended early."""
         from aiohttp import ClientResponseError
 
         # aiohttp names the encoding only in its message.
@@ -298,7 +298,9 @@ class HttpEndpoint:
         return self._broken(problem, "cut off" if cut_off else "reset")
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
-        """The failure of a connection, with the operating system's reason if there is one."""
+        """Return the failure of a connection, with the operating system's reason if there is
+        one.
+        """
         reason = type(problem).__name__
         if not _began(problem):
             reason = one_line(f"{reason}: {problem}")
@@ -311,7 +313,9 @@ class HttpEndpoint:
 
 
 def usable_key(key: str, model: str) -> str:
-    """The key without white space around it. Raises UserError if it cannot stand in a header."""
+    """Return the key without white space around it. Raises UserError if it cannot stand in a
+    header.
+    """
     if key != key.strip():
         _say_blanks(model)
         key = key.strip()
@@ -321,7 +325,7 @@ def usable_key(key: str, model: str) -> str:
 
 
 def no_key(model: str) -> str:
-    """The error about a key that cannot stand in a header."""
+    """Return the error about a key that cannot stand in a header."""
     return (
         f"the key for {model} has a line break or another character that no key has: copy it once "
         "more"
@@ -334,20 +338,20 @@ def _say_blanks(model: str) -> None:
 
 
 def _began(problem: Exception) -> bool:
-    """Whether a connection broke after a part of the response's head had come: aiohttp's error then
-    has the head as its `message`.
+    """Return whether a connection broke after a part of the response's head had come: aiohttp's
+    error then has the head as its `message`.
     """
     return not isinstance(getattr(problem, "message", ""), str)
 
 
 def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
-    """Whether a server answered plain HTTP with a TLS alert, because it wants TLS."""
+    """Return whether a server answered plain HTTP with a TLS alert, because it wants TLS."""
     # An alert is a record of type 0x15 and version 3; aiohttp quotes its bytes raw or escaped.
     return re.search(r"\\x15\\x03|\x15\x03", problem.message) is not None
 
 
 def _needs_none(parts: SplitResult) -> bool:
-    """Whether NO_PROXY has an address: by its host, its host and port, or its network."""
+    """Return whether NO_PROXY has an address: by its host, its host and port, or its network."""
     host = parts.hostname or ""
     if proxy_bypass(host) or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return True
@@ -360,8 +364,8 @@ def _needs_none(parts: SplitResult) -> bool:
 
 
 def _proxy_to(base_url: str) -> str | None:
-    """The proxy that the environment names for an address; None for a direct connection. Raises
-    UserError for a proxy that does not speak HTTP.
+    """Return the proxy that the environment names for an address; None for a direct connection.
+    Raises UserError for a proxy that does not speak HTTP.
     """
     parts = urlsplit(base_url)
     if _needs_none(parts):
@@ -379,7 +383,7 @@ def _proxy_to(base_url: str) -> str | None:
 
 
 def not_trusted(name: str, problem: Exception) -> FatalCallError:
-    """The failure of a call to a server whose certificate is not accepted."""
+    """Return the failure of a call to a server whose certificate is not accepted."""
     advice = "name its authority in SSL_CERT_FILE"
     code = getattr(problem, "verify_code", 0)
     if code in _OTHER_HOST:
@@ -392,8 +396,8 @@ def not_trusted(name: str, problem: Exception) -> FatalCallError:
 
 @cache
 def _trusting(authorities: str) -> ssl.SSLContext:
-    """The TLS context for a file or folder of certificate authorities; cached, as reading a file
-    takes 60 ms. Raises FatalCallError.
+    """Return the TLS context for a file or folder of certificate authorities; cached, as reading a
+    file takes 60 ms. Raises FatalCallError.
     """
     try:
         if os.path.isdir(authorities):  # as requests takes it
@@ -407,7 +411,7 @@ def _trusting(authorities: str) -> ssl.SSLContext:
 
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:
-    """An HTTP session; if `fresh`, it opens a connection for each request."""
+    """Return an HTTP session; if `fresh`, it opens a connection for each request."""
     import aiohttp
 
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")

@@ -158,7 +158,7 @@ class EmbeddedServer:
         return params
 
     def ask(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
-        """The server's JSON answer to a GET, or to a POST of `body`."""
+        """Return the server's JSON answer to a GET, or to a POST of `body`."""
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=60)
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
         try:
@@ -170,7 +170,7 @@ class EmbeddedServer:
         return answer
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token ids of each text, without a start token; asked for once per text.
+        """Return the token ids of each text, without a start token; asked for once per text.
 
         The text of a special token, such as `<eos>`, counts as text.
         """
@@ -192,8 +192,8 @@ class EmbeddedServer:
 
 
 def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
-    """Whether a model has no chat template, and whether it is a base model without chat training.
-    Raises UserError for a file that llama.cpp cannot load.
+    """Return whether a model has no chat template, and whether it is a base model without chat
+    training. Raises UserError for a file that llama.cpp cannot load.
     """
     # Of known weights it is known, and they may not have been fetched; llama.cpp reads other files.
     if (file := weights.file) is None:
@@ -302,7 +302,7 @@ class LocalEndpoint:
         return _server_of(self._weights, self.plain, **self.settings)
 
     async def _ensure_started(self) -> HttpEndpoint:
-        """The client of the server, which is started if need be."""
+        """Return the client of the server, which is started if need be."""
         server = self._server
         if server.running is None:
             # Loading takes a second or two, so it must not block the event loop.
@@ -324,7 +324,7 @@ class LocalEndpoint:
 def _server_of(
     weights: Weights, plain: bool, threads: int, context: int | None, slots: int
 ) -> EmbeddedServer:
-    """The server of a model and these settings, created on first use."""
+    """Return the server of a model and these settings, created on first use."""
     folder = settings().cache
     return EmbeddedServer(
         weights, cache_dir=folder, threads=threads, context=context, slots=slots, plain=plain
@@ -353,7 +353,7 @@ def _hang_up(port: int | None) -> None:
 
 
 def _import_engine() -> ModuleType:
-    """The package xllamacpp. Raises UserError if the extra `local` is not installed."""
+    """Return the package xllamacpp. Raises UserError if the extra `local` is not installed."""
     with from_extra("local", "the embedded LM"):
         return import_module("xllamacpp")
 
@@ -383,7 +383,7 @@ def reply_grammar(
     *,
     max_text_chars: int = MAX_TEXT_CHARS,
 ) -> str:
-    """The grammar of a reply that starts right after the label of its first field.
+    """Return the grammar of a reply that starts right after the label of its first field.
 
     Before each further field are a newline, its capitalised name and a colon; the reply ends with a
     newline.
@@ -404,7 +404,7 @@ def reply_grammar(
 
 
 def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
-    """The rule for one of these token sequences, exactly as tokenised.
+    """Return the rule for one of these token sequences, exactly as tokenised.
 
     By a rule of characters, greedy decoding could begin an option with a token that real text never
     has. Equal sequences count once; one may be a prefix of another, since the text after the rule
@@ -416,7 +416,8 @@ def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
 
 
 def text_rule(max_chars: int) -> str:
-    """The rule for a space and 1 to `max_chars` characters on one line, the first not a space.
+    """Return the rule for a space and 1 to `max_chars` characters on one line, the first not a
+    space.
 
     llama.cpp refuses repetitions not far above 1000.
     """
@@ -426,7 +427,7 @@ def text_rule(max_chars: int) -> str:
 def _field_rule(
     field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], max_text_chars: int
 ) -> str:
-    """The rule for the value of a field."""
+    """Return the rule for the value of a field."""
     if field["type"] == "option":
         return choice_rule(tokens[option] for option in field["options"])
     rules = {

@@ -203,8 +203,8 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError
 
 
 def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") -> dict[str, Any]:
-    """The JSON object of a response. Raises TransientError if `text` is none, and what `failure_of`
-    returns for an error or a web page in its place.
+    """Return the JSON object of a response. Raises TransientError if `text` is none, and what
+    `failure_of` returns for an error or a web page in its place.
     """
     try:
         body: dict[str, Any] = from_json(text)
@@ -218,8 +218,8 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
 
 
 def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any]:
-    """The chat completion that the events of a stream add up to. Raises as `read_events` does, and
-    TransientError if they add up to none.
+    """Return the chat completion that the events of a stream add up to. Raises as `read_events`
+    does, and TransientError if they add up to none.
     """
     events = list(events_in(read_events(text, endpoint)))
     usage = usage_of_events(events) or None
@@ -237,7 +237,7 @@ def _read_stream(text: str, endpoint: AskedEndpoint, what: str) -> dict[str, Any
 
 
 def body_text(content: bytes | bytearray) -> str:
-    """The text of a response; its first bytes show which of JSON's encodings it has."""
+    """Return the text of a response; its first bytes show which of JSON's encodings it has."""
     encoding = "utf-8"
     if content[:1] != b"{" or content[1:2] == b"\0":
         encoding = json.detect_encoding(content)
@@ -245,15 +245,15 @@ def body_text(content: bytes | bytearray) -> str:
 
 
 def is_stream(text: str) -> bool:
-    """Whether a response is a stream of events, whatever its content type says."""
+    """Return whether a response is a stream of events, whatever its content type says."""
     return text.lstrip("\ufeff \r\n").startswith(
         ("data:", "event:", "error:", "id:", "retry:", ":")
     )
 
 
 def events_in(text: str) -> Iterator[Mapping[str, object]]:
-    """The JSON objects of a stream of events; an error of llama.cpp, which has a field of its own,
-    as `{"error": …}`.
+    """Yield the JSON objects of a stream of events; an error of llama.cpp, which has a field of its
+    own, as `{"error": …}`.
     """
     # Not `splitlines`, which also splits at U+2028 and the like, which JSON does not escape.
     for line in text.split("\n"):
@@ -271,8 +271,8 @@ def events_in(text: str) -> Iterator[Mapping[str, object]]:
 
 
 def error_of_event(event: Mapping[str, object]) -> object:
-    """The error that an event reports, of itself, of the reply or of one choice; None without
-    one.
+    """Return the error that an event reports, of itself, of the reply or of one choice; None
+    without one.
     """
     if event.get("type") == "error":
         return event.get("error") or event
@@ -285,7 +285,9 @@ def error_of_event(event: Mapping[str, object]) -> object:
 
 
 def usage_of_events(events: Iterable[Mapping[str, object]]) -> dict[str, object]:
-    """The usage that the events of a stream state, wherever in them and in however many parts."""
+    """Return the usage that the events of a stream state, wherever in them and in however many
+    parts.
+    """
     usage: dict[str, object] = {}
     for event in events:
         # In `x_groq` by Groq, in the choices by Moonshot.
@@ -302,7 +304,9 @@ def usage_of_events(events: Iterable[Mapping[str, object]]) -> dict[str, object]
 
 
 def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The completion, with its first choice alone, that the events of a chat stream add up to."""
+    """Return the completion, with its first choice alone, that the events of a chat stream add up
+    to.
+    """
     message: dict[str, Any] = {"content": ""}
     reason, tier, model = None, None, None
     ids: dict[int, object] = {}
@@ -337,15 +341,15 @@ def joined_chat(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def arguments_text(arguments: object) -> str:
-    """The arguments of a tool call as JSON text; some servers give them as an object."""
+    """Return the arguments of a tool call as JSON text; some servers give them as an object."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps(arguments)
 
 
 def read_events(text: str, endpoint: AskedEndpoint) -> str:
-    """The text of a stream with line feeds as line ends. Raises the failure that an error among its
-    events means, with the usage that other events state, since that is billed.
+    """Return the text of a stream with line feeds as line ends. Raises the failure that an error
+    among its events means, with the usage that other events state, since that is billed.
     """
     # By the standard, a line of a stream may end with a carriage return alone.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -364,8 +368,8 @@ def read_events(text: str, endpoint: AskedEndpoint) -> str:
 
 
 def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
-    """The reply in a chat completion in OpenAI's form. Raises as `read_answer_body` does, and
-    UnusableReplyError if it has no message.
+    """Return the reply in a chat completion in OpenAI's form. Raises as `read_answer_body` does,
+    and UnusableReplyError if it has no message.
     """
     body = read_answer_body(text, endpoint, "a chat completion")
     try:
@@ -426,7 +430,7 @@ def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None
 
 
 def _why_blocked(body: Mapping[str, Any]) -> str:
-    """The reason, as Google or others state it, for a reply without a message."""
+    """Return the reason, as Google or others state it, for a reply without a message."""
     feedback = body.get("promptFeedback") or body.get("prompt_feedback") or {}
     reason = feedback.get("blockReason")
     if not reason and body.get("choices"):
@@ -436,7 +440,7 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 
 
 def _reason_of(choice: Mapping[str, Any]) -> str:
-    """The finish reason of a choice, in the common spelling."""
+    """Return the finish reason of a choice, in the common spelling."""
     given = choice.get("finish_reason") or choice.get("native_finish_reason")
     if isinstance(given, dict):  # SGLang's own
         given = given.get("type")
@@ -453,7 +457,7 @@ _KNOWN = KEEPABLE | _FAILED | REFUSED
 
 @lru_cache(maxsize=256)
 def in_one_spelling(reason: str) -> str:
-    """A finish reason in a spelling that is the same for all providers."""
+    """Return a finish reason in a spelling that is the same for all providers."""
     reason = one_line(reason)[:80].casefold().replace("-", "_")
     # Google's filters add details after a colon; some servers write the name of an enum.
     reason = _ENUM.sub("", reason).partition(":")[0]
@@ -463,7 +467,7 @@ def in_one_spelling(reason: str) -> str:
 
 
 def _refusal_in(message: Mapping[str, Any]) -> str:
-    """The words in which an LM declines to answer, where they have a field of their own."""
+    """Return the words in which an LM declines to answer, where they have a field of their own."""
     parts = message.get("content")
     if not message.get("refusal") and isinstance(parts, list):
         return "".join(text_in(part.get("refusal")) for part in parts if isinstance(part, dict))
@@ -478,7 +482,7 @@ _THOUGHTS = frozenset({*_THOUGHT, "reasoning_details"})
 
 
 def thoughts_of(message: Mapping[str, object]) -> str:
-    """The LM's thoughts, where a provider gives them apart from the reply."""
+    """Return the LM's thoughts, where a provider gives them apart from the reply."""
     if _THOUGHTS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
     for name in _THOUGHT:
@@ -494,7 +498,9 @@ def thoughts_of(message: Mapping[str, object]) -> str:
 
 
 def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
-    """The tokens of a reply with their log-probabilities; empty if any of them is not a number."""
+    """Return the tokens of a reply with their log-probabilities; empty if any of them is not a
+    number.
+    """
     pairs: list[tuple[str, float]] = []
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, dict) or not isinstance(logprobs.get("content"), list):
@@ -509,14 +515,14 @@ def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
 
 
 def _name_in(value: object) -> str | None:
-    """A name that a response states, on one line and bounded; None if it is not text."""
+    """Return a name that a response states, on one line and bounded; None if it is not text."""
     if not isinstance(value, str) or not value:
         return None
     return one_line(value)[:200]
 
 
 def charges_in(body: Mapping[str, Any]) -> Charges:
-    """What a reply says of its price, besides the tokens."""
+    """Return what a reply says of its price, besides the tokens."""
     usage = body.get("usage")
     # Anthropic states the tier, speed and region within the usage.
     inner = usage if isinstance(usage, dict) else {}
@@ -531,8 +537,8 @@ def charges_in(body: Mapping[str, Any]) -> Charges:
 
 
 def _lasting_in(usage: Mapping[str, object]) -> int | None:
-    """The tokens that were written to the provider's cache for hours, which costs more; None if no
-    such count is stated.
+    """Return the tokens that were written to the provider's cache for hours, which costs more; None
+    if no such count is stated.
     """
     found = None
     for part in (usage, usage.get("prompt_tokens_details"), usage.get("input_tokens_details")):
@@ -545,7 +551,9 @@ def _lasting_in(usage: Mapping[str, object]) -> int | None:
 
 
 def searches_in(body: Mapping[str, object]) -> int | None:
-    """How many web searches were made for a reply, each for a fee; None if none is stated."""
+    """Return how many web searches were made for a reply, each for a fee; None if none is
+    stated.
+    """
     usage, items = body.get("usage"), body.get("output")
     tools = usage.get("server_tool_use") if isinstance(usage, dict) else None
     if isinstance(tools, dict):
@@ -562,7 +570,7 @@ def searches_in(body: Mapping[str, object]) -> int | None:
 
 
 def cost_in(usage: object) -> float | None:
-    """The cost of a call in USD that the provider states; None if it states none."""
+    """Return the cost of a call in USD that the provider states; None if it states none."""
     if not isinstance(usage, dict):
         return None
     cost = usage.get("cost", usage.get("estimated_cost"))
@@ -588,7 +596,7 @@ def note_cost(reply: Reply, headers: Mapping[str, str]) -> None:
 
 
 def _dollars(cost: Any) -> float | None:
-    """An amount of money, which some providers give as text; None if it is not plausible."""
+    """Return an amount of money, which some providers give as text; None if it is not plausible."""
     if isinstance(cost, bool):
         return None
     try:
@@ -599,8 +607,8 @@ def _dollars(cost: Any) -> float | None:
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
-    """The probability that the LM gave its answer: the product over the tokens of the last `answer`
-    in JSON or after `Answer:`, or of a reply of one line. None if there is no such answer.
+    """Return the probability that the LM gave its answer: the product over the tokens of the last
+    `answer` in JSON or after `Answer:`, or of a reply of one line. None if there is no such answer.
     """
     if not tokens:
         return None
@@ -619,7 +627,9 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
 
 
 def read_embeddings(text: str, endpoint: AskedEndpoint) -> Reply:
-    """The reply that holds embeddings in OpenAI's form. Raises as `read_answer_body` does."""
+    """Return the reply that holds embeddings in OpenAI's form. Raises as `read_answer_body`
+    does.
+    """
     body = read_answer_body(text, endpoint, "embeddings")
     try:
         number = len(body["data"])
@@ -632,7 +642,9 @@ def read_embeddings(text: str, endpoint: AskedEndpoint) -> Reply:
 def _unreadable(
     text: str, endpoint: AskedEndpoint, what: str, usage: object = None
 ) -> TransientError | CallError:
-    """The failure of a response that is not `what` was asked for, with its usage if it has one."""
+    """Return the failure of a response that is not `what` was asked for, with its usage if it has
+    one.
+    """
     from .refusals import error_in, failure_of, is_page
 
     if is_page(text):
@@ -652,8 +664,8 @@ _TEXTS = ("text", "output_text", "input_text")
 
 
 def text_in(content: object) -> str:
-    """The text of a message, which may consist of parts, as valid Unicode. Raises TypeError for
-    anything else.
+    """Return the text of a message, which may consist of parts, as valid Unicode. Raises TypeError
+    for anything else.
     """
     if isinstance(content, list):
         content = "".join(
@@ -705,8 +717,8 @@ _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 
 
 def tokens_in(usage: object, answer: str = "") -> TokenCounts:
-    """The token counts for a `Reply`, from the usage that any provider states. If counts contradict
-    each other, or are 0 although there is an answer, all become None.
+    """Return the token counts for a `Reply`, from the usage that any provider states. If counts
+    contradict each other, or are 0 although there is an answer, all become None.
     """
     counts = usage if isinstance(usage, dict) else {}
     stated = _plausible(counts)
@@ -760,7 +772,7 @@ def _plausible(usage: Mapping[str, object]) -> dict[object, int | None]:
 
 
 def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int | None:
-    """The first count above 0 among these places; else 0 if any place has 0, else None.
+    """Return the first count above 0 among these places; else 0 if any place has 0, else None.
 
     A 0 is passed over since proxies fill in 0 where their provider stated nothing.
     """
@@ -769,7 +781,9 @@ def _first(stated: Mapping[object, int | None], places: Iterable[object]) -> int
 
 
 def _tokens(count: object) -> int | None:
-    """A count of tokens, which some servers give as text or float; None if it is not plausible."""
+    """Return a count of tokens, which some servers give as text or float; None if it is not
+    plausible.
+    """
     if type(count) is not int:  # not isinstance: True is an int, too
         if isinstance(count, str) and _COUNT.fullmatch(count):
             # Python refuses to parse thousands of digits; 20 are already more than MOST_TOKENS.
@@ -782,7 +796,7 @@ def _tokens(count: object) -> int | None:
 
 
 def plain_address(base_url: str) -> str:
-    """The address without user info and query: safe to log, and part of the call key. Raises
+    """Return the address without user info and query: safe to log, and part of the call key. Raises
     UserError for an invalid address.
     """
     parts = read_address(base_url, ("http", "https"), "--api-base as http://HOST:PORT/v1")
@@ -790,7 +804,7 @@ def plain_address(base_url: str) -> str:
 
 
 def too_large(name: str, most_bytes: int) -> UnusableReplyError:
-    """The failure of a response of more bytes than are read."""
+    """Return the failure of a response of more bytes than are read."""
     return UnusableReplyError(
         f"the reply of {name} has more than {most_bytes >> 20} MB: lower max_tokens, or raise "
         "FOLKMOOT_REPLY_MB"
@@ -798,7 +812,7 @@ def too_large(name: str, most_bytes: int) -> UnusableReplyError:
 
 
 def packed_otherwise(name: str, encoding: str) -> TransientError:
-    """The failure of a response that is not compressed as its header says."""
+    """Return the failure of a response that is not compressed as its header says."""
     return TransientError(
         f"the answer of {name} cannot be unpacked as {encoding}, which its header names: turn "
         "compression off there",
@@ -807,7 +821,7 @@ def packed_otherwise(name: str, encoding: str) -> TransientError:
 
 
 def not_connected(name: str, reason: str, kind: Trouble) -> TransientError:
-    """The failure of a connection that could not be opened (unreachable), or that broke."""
+    """Return the failure of a connection that could not be opened (unreachable), or that broke."""
     state = "a broken connection"
     if kind == "unreachable":
         state = "no connection"
@@ -815,13 +829,13 @@ def not_connected(name: str, reason: str, kind: Trouble) -> TransientError:
 
 
 def origin(base_url: str) -> str:
-    """The scheme and host of an address."""
+    """Return the scheme and host of an address."""
     return "/".join(plain_address(base_url).split("/", 3)[:3])
 
 
 def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[str], str]:
-    """A function that replaces secrets in a text by `…`: these keys, and the password and keys in
-    the address. A password is also hidden in the base64 form that headers have.
+    """Return a function that replaces secrets in a text by `…`: these keys, and the password and
+    keys in the address. A password is also hidden in the base64 form that headers have.
     """
     secrets = {key for key in keys if key and len(key) >= SECRET_CHARS}
     parts = urlsplit(address or "")
@@ -842,8 +856,8 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
 
 
 def without_keys(text: str, lms: Iterable[object]) -> str:
-    """A text, such as an error, without the keys of these LMs (which `fm.lm` did not make) and of
-    the environment.
+    """Return a text, such as an error, without the keys of these LMs (which `fm.lm` did not make)
+    and of the environment.
     """
     for lm in lms:
         own = getattr(lm, "kwargs", {})

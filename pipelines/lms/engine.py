@@ -185,8 +185,8 @@ class Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
     def __reduce__(self) -> tuple[object, ...]:
-        """How another process makes this engine; it reads keys from its own environment. Raises
-        UserError for an address with a password.
+        """Return how another process makes this engine; it reads keys from its own environment.
+        Raises UserError for an address with a password.
         """
         if self.endpoint is None:
             made = partial(
@@ -234,14 +234,14 @@ class Engine:
         )
 
     async def stream(self, request: Request) -> AsyncIterator[object]:
-        """The events of a reply, its text in one chunk, for `dspy.streamify`."""
+        """Yield the events of a reply, its text in one chunk, for `dspy.streamify`."""
         for event in response_to_events(await self.complete(request)):
             yield event
 
     async def chat(
         self, body: Mapping[str, object], *, n: int = 1
     ) -> tuple[dict[str, object], Usage]:
-        """The endpoint's whole response to a raw chat completion request, and its usage.
+        """Return the endpoint's whole response to a raw chat completion request, and its usage.
 
         It is handled like every other call: ledger, budget, records, cache, retries, prices. A
         request without messages asks for embeddings. `model` and `stream` are ignored, since this
@@ -346,8 +346,8 @@ class Engine:
             await self.endpoint.aclose()
 
     def dump_state(self) -> dict[str, object]:
-        """The JSON from which `load_state` makes this LM again; keys are left out, and come from
-        the environment that loads it.
+        """Return the JSON from which `load_state` makes this LM again; keys are left out, and come
+        from the environment that loads it.
         """
         own = dict(getattr(self.endpoint, "settings", {}))
         own.pop("threads", None)  # their number depends on the machine
@@ -379,7 +379,7 @@ class Engine:
         prices: Prices | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Engine:
-        """The engine of the LM `PROVIDER/MODEL`.
+        """Return the engine of the LM `PROVIDER/MODEL`.
 
         `profile` gets the endpoint's usual profile and returns the one to use. `embedded` has the
         threads, context and slots of an LM inside this process. Raises UserError for an unknown
@@ -474,16 +474,16 @@ class Engine:
         return made
 
     async def ask(self, written: Written) -> str:
-        """The text of the reply to a request that is not wrapped in DSPy's objects: these would
-        take as much CPU time as writing the prompt (0.06 ms).
+        """Return the text of the reply to a request that is not wrapped in DSPy's objects: these
+        would take as much CPU time as writing the prompt (0.06 ms).
         """
         _, sampling = written.checked()
         body = self._body(written.messages, sampling, written.extra, written.system)
         return (await self._reply(body, written.extra.get("rollout"))).text
 
     def payload(self, request: Request) -> tuple[dict[str, object], int | None]:
-        """The body of a request of DSPy's in OpenAI's chat form, and the rollout id, which tells
-        samples apart.
+        """Return the body of a request of DSPy's in OpenAI's chat form, and the rollout id, which
+        tells samples apart.
         """
         config, system = request.config, request.system
         extra = (config.extensions or {}).get("folkmoot") or {}
@@ -500,8 +500,8 @@ class Engine:
         return body, extra.get("rollout")
 
     def _content(self, message: Message) -> object:
-        """The content of a message in OpenAI's form. Raises CallError for parts other than texts
-        and images.
+        """Return the content of a message in OpenAI's form. Raises CallError for parts other than
+        texts and images.
         """
         if message.text is not None and all(part.type == "text" for part in message.parts):
             return message.text
@@ -526,7 +526,7 @@ class Engine:
         extra: Mapping[str, object],
         system: str | None,
     ) -> dict[str, object]:
-        """The body of a request in OpenAI's chat form; `extra` is that of `Written`."""
+        """Return the body of a request in OpenAI's chat form; `extra` is that of `Written`."""
         if system is not None:
             texts = [("system", system), *texts]
         messages = [{"role": role, "content": text} for role, text in texts]
@@ -543,7 +543,7 @@ class Engine:
         return body
 
     def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
-        """SHA-256 over everything that can change the answer."""
+        """Return SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
         # Not orjson, whose text differs: records of all versions must keep their keys. A lone
         # surrogate in a question needs an escape, since UTF-8 cannot encode it.
@@ -552,7 +552,7 @@ class Engine:
     async def _reply(
         self, payload: Mapping[str, object], rollout: int | str | None, *, whole: bool = False
     ) -> Reply:
-        """The reply to a request, counted on the caller's meters and recorded for traces. If
+        """Return the reply to a request, counted on the caller's meters and recorded for traces. If
         `whole`, it has the endpoint's whole response as `body`.
         """
         if rollout is None:  # as in requests of DSPy's predictors
@@ -560,14 +560,14 @@ class Engine:
         return await self._watched(_Call(payload, self.key(payload, rollout), whole))
 
     async def _watched(self, call: _Call) -> Reply:
-        """The reply to a call, recorded for traces."""
+        """Return the reply to a call, recorded for traces."""
         seen: Seen | None = WATCHED.get()
         if seen is None:
             return (await self._billed(call))[0]
         return await watch(seen, self.model, call.payload, self._billed(call))
 
     async def _billed(self, call: _Call) -> tuple[Reply, Usage]:
-        """The reply to a call, counted on the caller's meters, and its usage."""
+        """Return the reply to a call, counted on the caller's meters, and its usage."""
         asker = ASKER.get()
         first = asker.asks_first(call.key)
         try:
@@ -595,8 +595,8 @@ class Engine:
         return reply, usage
 
     async def _answer(self, call: _Call) -> tuple[Reply, bool]:
-        """The reply, from records, cache, an equal call in flight or the endpoint, and whether this
-        request paid for it.
+        """Return the reply, from records, cache, an equal call in flight or the endpoint, and
+        whether this request paid for it.
         """
         stores = self._stores()
         if (kept := self._find(stores, call.key)) is not None:
@@ -608,7 +608,7 @@ class Engine:
         return reply, first
 
     def _stores(self) -> list[CallStore | CallCache]:
-        """The records and the cache, in which replies are looked up and stored."""
+        """Return the records and the cache, in which replies are looked up and stored."""
         books = books_around()
         cache = books.cache if self.cached else None
         return [store for store in (self.store, *books.stores, cache) if store is not None]
@@ -704,9 +704,9 @@ class Engine:
         asked: Mapping[str, object],
         problem: Exception,
     ) -> Reply | None:
-        """The reply to the request with the fewest changes with which the endpoint accepts it; None
-        if no change helps. Since endpoints name one refused setting at a time, the refusal of a
-        changed request may suggest one more change.
+        """Return the reply to the request with the fewest changes with which the endpoint accepts
+        it; None if no change helps. Since endpoints name one refused setting at a time, the refusal
+        of a changed request may suggest one more change.
         """
         from .refusals import changes_of, missed_schema, says_other
 
@@ -792,8 +792,8 @@ class Engine:
     def _bill(
         self, call: _Call, sent: asyncio.Future[Reply], number: int, lost: Entry
     ) -> Entry | None:
-        """What is booked for a call that was sent and has ended: its usage; None if it was refused;
-        `lost` if the endpoint may have worked on it.
+        """Return what is booked for a call that was sent and has ended: its usage; None if it was
+        refused; `lost` if the endpoint may have worked on it.
         """
         problem = sent.exception()
         kind = getattr(problem, "kind", None)
@@ -810,8 +810,8 @@ class Engine:
         return lost
 
     async def _settle(self, problem: Exception, endpoint: Transport) -> Exception:
-        """The failure of a call. If either the account or this request may be its cause, this waits
-        for other calls in flight: if one is answered, the account is in order.
+        """Return the failure of a call. If either the account or this request may be its cause,
+        this waits for other calls in flight: if one is answered, the account is in order.
         """
         refusal = getattr(problem, "if_answered", None)
         if refusal is None:
@@ -863,8 +863,8 @@ class Engine:
             _LOG.warning("%s", note)
 
     def _likely_usage(self, payload: Mapping[str, Any]) -> Reply:
-        """The usage that is booked for a call whose end is not known: one prompt token per three
-        bytes, and a reply as long as is typical of this run.
+        """Return the usage that is booked for a call whose end is not known: one prompt token per
+        three bytes, and a reply as long as is typical of this run.
         """
         asked = payload.get("messages") or payload.get("input") or payload.get("prompt") or ""
         prompt = len(to_json(asked))
@@ -882,8 +882,8 @@ class Engine:
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
 
     def _cost(self, reply: Reply) -> float | None:
-        """The cost of a call in USD: as the provider states it, else by the prices; None if it is
-        unknown.
+        """Return the cost of a call in USD: as the provider states it, else by the prices; None if
+        it is unknown.
         """
         if reply.cost_usd is not None:
             return reply.cost_usd
@@ -904,7 +904,7 @@ class Engine:
         return cost
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
-        """The ledger's line about a call."""
+        """Return the ledger's line about a call."""
         asker = ASKER.get()
         return Entry(
             endpoint=self.endpoint.name if self.endpoint else "",
@@ -920,8 +920,8 @@ class Engine:
         )
 
     def _find(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
-        """The reply from the first store that has one, which is then written to the others, too;
-        None if none has.
+        """Return the reply from the first store that has one, which is then written to the others,
+        too; None if none has.
         """
         for store in stores:
             if (reply := store.get(key)) is not None:
@@ -982,7 +982,7 @@ class SyncEngine:
 
 
 def _no_name(name: str) -> UserError:
-    """The fault of a text that names no LM, with the name that may be meant."""
+    """Return the fault of a text that names no LM, with the name that may be meant."""
     from .hosted import full_names
     from .weights import KNOWN
 
@@ -1033,8 +1033,8 @@ class _OverdueError(TimeoutError):
 
 
 async def _signal_end(sent: Awaitable[Reply], ended: asyncio.Future[None]) -> Reply:
-    """The reply; `ended` is set at once when it comes. A callback of a task would only be called
-    some turns of the event loop later.
+    """Return the reply; `ended` is set at once when it comes. A callback of a task would only be
+    called some turns of the event loop later.
     """
     try:
         return await sent
@@ -1076,7 +1076,7 @@ async def _wait_for_end(
 
 @lru_cache(maxsize=256)
 def same_model(asked: str, answered: str) -> bool:
-    """Whether two names mean the same model, apart from dates, versions and paths."""
+    """Return whether two names mean the same model, apart from dates, versions and paths."""
     fewer, more = sorted(map(_parts_of, (asked, answered)), key=len)
     return fewer <= more and _EDITIONS.isdisjoint(more - fewer)
 
@@ -1086,14 +1086,14 @@ def _parts_of(name: str) -> set[str]:
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:
-    """The seconds that are left in each time budget around the call, plus `grace`."""
+    """Return the seconds that are left in each time budget around the call, plus `grace`."""
     left = [account.seconds_left for account in books_around().accounts]
     return [seconds + grace for seconds in left if seconds is not None]
 
 
 def _sample(n: int) -> str:
-    """The part of a call key that is different for each of a question's equal requests, and for
-    each copy of an agent.
+    """Return the part of a call key that is different for each of a question's equal requests, and
+    for each copy of an agent.
     """
     sample, copies = f"{ASKER.get().question or ''}#{n}", ROLLOUTS.get().rollout
     if copies:

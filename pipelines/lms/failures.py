@@ -116,8 +116,8 @@ _NO_ERROR = frozenset({*("", "none", "null", "0", "200", "false", "ok", "success
 
 
 def error_instead(body: Mapping[str, object]) -> object:
-    """The error in a response with status 200, as a field or in place of the reply; None without
-    one.
+    """Return the error in a response with status 200, as a field or in place of the reply; None
+    without one.
     """
     # Replies in Cohere's and Ollama's own forms have a message, but no choices.
     reply = body.get("choices") is not None or isinstance(body.get("message"), dict)
@@ -154,7 +154,7 @@ class Habits:
     """A sentence about each change."""
 
     def fit(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The request with all changes."""
+        """Return the request with all changes."""
         fitted = dict(payload)
         for name in self.left_out:
             fitted.pop(name, None)
@@ -182,7 +182,7 @@ class Habits:
         return change.sentence
 
     def trying(self, changes: Iterable[Change]) -> Habits:
-        """A copy of these habits with more changes, to be tried."""
+        """Return a copy of these habits with more changes, to be tried."""
         tried = Habits(set(self.left_out), self.renames, self.folds, self.schema, self.streams)
         for change in changes:
             tried.keep(change)
@@ -199,15 +199,17 @@ class Change:
 
 
 def asks_our_schema(payload: Mapping[str, Any]) -> bool:
-    """Whether a request has an agent's JSON schema. It can be left out, since the prompt asks for
-    the same form.
+    """Return whether a request has an agent's JSON schema. It can be left out, since the prompt
+    asks for the same form.
     """
     asked = payload.get("response_format") or {}
     return bool(asked.get("json_schema", {}).get("name") == OUR_SCHEMA)
 
 
 def _folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with the system messages moved to the beginning of the first other message."""
+    """Return the messages with the system messages moved to the beginning of the first other
+    message.
+    """
     system = [message["content"] for message in messages if message.get("role") in SYSTEM]
     others = [dict(message) for message in messages if message.get("role") not in SYSTEM]
     if system and others and isinstance(others[0].get("content"), str):

@@ -133,7 +133,7 @@ class _Call:
                     self.watched.text = reply_text(outputs)
 
     def _bill(self, problem: BaseException | None) -> tuple[Entry | None, Usage | None]:
-        """What the ledgers book and what the question counts; None if nothing was paid."""
+        """Return what the ledgers book and what the question counts; None if nothing was paid."""
         assert self.entry is not None
         if not self.history:
             lost = isinstance(problem, LMTimeoutError | LMTransportError | asyncio.CancelledError)
@@ -260,7 +260,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             _leave_run(call.restored)
 
     def refused_alone(self, problem: LMError) -> bool:
-        """Whether a refusal concerns its request alone, as it may once its LM has answered."""
+        """Return whether a refusal concerns its request alone, as it may once its LM has
+        answered.
+        """
         from .refusals import failure_of
 
         if str(problem.model) not in self.answered:
@@ -293,7 +295,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         return [(known, known.set(carried[known])) for known in OF_A_CALL if known in carried]
 
     def _counted_by(self, instance: dspy.BaseLM) -> ForeignMeter:
-        """The meter that counts a call of this LM: that of its run, else the innermost."""
+        """Return the meter that counts a call of this LM: that of its run, else the innermost."""
         meters = [callback for callback in instance.callbacks if isinstance(callback, ForeignMeter)]
         current: ForeignMeter | None = books_around().meter
         if current is not None and (current.everywhere or current in meters):
@@ -337,7 +339,7 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
 
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
-    """The messages that an LM was asked, from the arguments of DSPy's call."""
+    """Return the messages that an LM was asked, from the arguments of DSPy's call."""
     # DSPy calls a request `prompt` if it is the first argument, and `request` in `LM.generate`.
     asked = inputs.get("request") or inputs.get("prompt")
     if isinstance(asked, Request):
@@ -346,7 +348,7 @@ def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
 
 
 def _get(value: object, name: str) -> Any:
-    """A key of a mapping or an attribute of an object; None if there is none."""
+    """Return a key of a mapping or an attribute of an object; None if there is none."""
     if isinstance(value, Mapping):
         return value.get(name)
     return getattr(value, name, None)

@@ -117,8 +117,8 @@ class LiteLLMEndpoint:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
 
     def _native(self, model: str, api_base: str | None, api_key: str | None) -> HttpEndpoint | None:
-        """The provider's own API, to which requests are passed on as a client wrote them; None if
-        the meter does not know it.
+        """Return the provider's own API, to which requests are passed on as a client wrote them;
+        None if the meter does not know it.
         """
         provider, _, name = model.partition("/")
         if provider != "anthropic":
@@ -208,8 +208,8 @@ class LiteLLMEndpoint:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
     def _failure(self, problem: object, guard: CallGuard) -> Exception:
-        """What an error of LiteLLM's means if there was no reply. The guard knows what really
-        happened: LiteLLM reports broken connections as status 500.
+        """Return what an error of LiteLLM's means if there was no reply. The guard knows what
+        really happened: LiteLLM reports broken connections as status 500.
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
@@ -310,7 +310,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 def _refused(reason: str) -> httpx.Response:
-    """The response that LiteLLM gets instead of a redirect or an answer that is too large."""
+    """Return the response that LiteLLM gets instead of a redirect or an answer that is too
+    large.
+    """
     return httpx.Response(400, json={"error": {"message": reason}})
 
 
@@ -357,8 +359,8 @@ def full_names() -> dict[str, str]:
 
 
 def spelled(model: str) -> str | None:
-    """The name with its provider's spelling corrected; None if the provider is known, or like no
-    other.
+    """Return the name with its provider's spelling corrected; None if the provider is known, or
+    like no other.
     """
     names = [*full_names().values(), *filter(lambda name: "/" in name, price_table())]
     known = {name.partition("/")[0] for name in names}

@@ -65,7 +65,7 @@ class Entry(_Entry, total=False):
 
 
 def usage_of(entry: Mapping[str, object]) -> Usage:
-    """The usage of one paid call."""
+    """Return the usage of one paid call."""
     return Usage.of({**entry, "calls": 1})
 
 
@@ -177,8 +177,8 @@ class Ledger:
         self._total.add(Usage.of_calls([line for line in lines if not line.get("lost")]))
 
     def at_least(self, rows: Usage) -> bool:
-        """Whether the rows of the folder paid for more calls than the ledger has, because it was
-        damaged or deleted; the ledger then counts what the rows paid.
+        """Return whether the rows of the folder paid for more calls than the ledger has, because it
+        was damaged or deleted; the ledger then counts what the rows paid.
         """
         paid = (rows.calls or 0) - rows.cached_calls
         more = paid > self.total.calls + self._lost.calls
@@ -187,13 +187,13 @@ class Ledger:
         return more
 
     def typical_reply(self, model: str) -> int | None:
-        """The median size, in tokens, of an LM's recent replies; None without any."""
+        """Return the median size, in tokens, of an LM's recent replies; None without any."""
         sizes = self._sizes.get(model)
         return int(median(sizes)) if sizes else None
 
     def bill(self) -> tuple[Usage, Usage]:
-        """What was paid for answered calls, and what calls without a known end, including those in
-        flight, may cost in addition.
+        """Return what was paid for answered calls, and what calls without a known end, including
+        those in flight, may cost in addition.
         """
         with self._lock:
             self._sum_up()
@@ -268,14 +268,16 @@ class _InFlight:
 
 
 def _timed(entry: Entry) -> dict[str, object]:
-    """The ledger's line of an entry: with the current time, to the millisecond."""
+    """Return the ledger's line of an entry: with the current time, to the millisecond."""
     seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
     return {"time": f"{_second(seconds)}.{milliseconds:03}+00:00", **entry}
 
 
 @lru_cache(maxsize=1)
 def _second(seconds: int) -> str:
-    """A second as ISO 8601. Cached, as formatting it takes longer than writing the whole line."""
+    """Return a second as ISO 8601. Cached, as formatting it takes longer than writing the whole
+    line.
+    """
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
@@ -284,8 +286,8 @@ def _lines(folder: Path) -> Iterator[Entry]:
 
 
 def _find_abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
-    """The calls that dead processes left in flight and that are not yet on the ledger; with `take`,
-    the files of those processes are deleted.
+    """Yield the calls that dead processes left in flight and that are not yet on the ledger; with
+    `take`, the files of those processes are deleted.
     """
     # A `.new` file is not locked (yet), so it does not show whether its process is alive.
     for path in sorted(path for path in folder.glob(f"{_PREFIX}*") if path.suffix != ".new"):
@@ -308,21 +310,23 @@ def _find_abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
 
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
-    """The ledger's lines in order, without torn ones, then the calls that a killed run lost."""
+    """Yield the ledger's lines in order, without torn ones, then the calls that a killed run
+    lost.
+    """
     home = books_of(folder)
     yield from _lines(home)
     yield from _find_abandoned(home)
 
 
 def totals(*folders: Path) -> Usage:
-    """The usage that budgets count in these folders, over all their runs and resumptions: that of
-    answered calls and of those that may have been billed.
+    """Return the usage that budgets count in these folders, over all their runs and resumptions:
+    that of answered calls and of those that may have been billed.
     """
     return Usage.of_calls([entry for folder in folders for entry in read_ledger(folder)])
 
 
 def lost_in(*folders: Path) -> Usage:
-    """The part of `totals` for calls without an answer."""
+    """Return the part of `totals` for calls without an answer."""
     entries = (entry for folder in folders for entry in read_ledger(folder))
     return Usage.of_calls([entry for entry in entries if entry.get("lost")])
 

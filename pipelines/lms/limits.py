@@ -149,9 +149,9 @@ class Gate:
         return self.rounds > MAX_RETRIES
 
     async def attempt(self, make: Callable[[], Awaitable[T]], most: int, most_seconds: float) -> T:
-        """The result of one attempt, made as soon as fewer than `most` calls are in flight and the
-        breaker allows it. `most_seconds` is how long it may take, for the message that it is
-        being waited for. Raises GivenUpError while the address is given up.
+        """Return the result of one attempt, made as soon as fewer than `most` calls are in flight
+        and the breaker allows it. `most_seconds` is how long it may take, for the message that it
+        is being waited for. Raises GivenUpError while the address is given up.
         """
         loop = asyncio.get_running_loop()
         await self.limit.enter(most)
@@ -247,7 +247,9 @@ _GATES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Gate]] = WeakKeyD
 
 
 def gate_to(address: str, concurrency: int) -> Gate:
-    """The running loop's gate to an address, which allows at least this many calls in flight."""
+    """Return the running loop's gate to an address, which allows at least this many calls in
+    flight.
+    """
     gates = of_loop(_GATES, dict)
     gate = gates.get(address) or gates.setdefault(address, Gate(address))
     gate.used_at = now = asyncio.get_running_loop().time()
@@ -275,8 +277,9 @@ def try_all_again() -> None:
 
 
 def connections_for(concurrency: int, others: int, address: str) -> int:
-    """How many of `concurrency` connections to an address the process may open in addition to
-    `others`, so that its file descriptors suffice. Raises the soft limit on open files if need be.
+    """Return how many of `concurrency` connections to an address the process may open in addition
+    to `others`, so that its file descriptors suffice. Raises the soft limit on open files if need
+    be.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = concurrency + others + SPARE_FILES

@@ -51,7 +51,7 @@ def lm(
     price: Sequence[float | None] | None = None,
     **sampling: Any,
 ) -> dspy.LM:
-    """A language model by name, for any folkmoot or DSPy program.
+    """Return a language model by name, for any folkmoot or DSPy program.
 
     Args:
         name: `openai/MODEL` (OpenAI, or any compatible endpoint with `api_base`), any other LiteLLM
@@ -132,13 +132,13 @@ def lm(
 
 
 def default_lm() -> str:
-    """The name of the default LM: FOLKMOOT_LM, else the embedded one."""
+    """Return the name of the default LM: FOLKMOOT_LM, else the embedded one."""
     return settings_now().lm or DEFAULT_LM
 
 
 def lm_given(lm_or_name: object) -> dspy.BaseLM:
-    """The LM that a user means: an LM itself, the LM of a name, or for None the LM that DSPy is
-    configured with, else that of FOLKMOOT_LM.
+    """Return the LM that a user means: an LM itself, the LM of a name, or for None the LM that DSPy
+    is configured with, else that of FOLKMOOT_LM.
     """
     chosen = lm_or_name or dspy.settings.lm or settings_now().lm
     if isinstance(chosen, str):
@@ -166,8 +166,8 @@ def check_address(name: str, seat: str, how: str = "") -> None:
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
-    """An LM that answers from the record of a run in `folder`, as the LM of the agent `seat` did
-    (`*`: of all agents without an LM of their own). Raises UserError if the record has no such
+    """Return an LM that answers from the record of a run in `folder`, as the LM of the agent `seat`
+    did (`*`: of all agents without an LM of their own). Raises UserError if the record has no such
     agent.
     """
     recorded = read_lms(folder)
@@ -199,7 +199,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
 
 
 def engine_of(language_model: object) -> Engine | None:
-    """The folkmoot engine of an LM; None for an LM that was not made by `lm`."""
+    """Return the folkmoot engine of an LM; None for an LM that was not made by `lm`."""
     engine = getattr(language_model, "engine", None)
     if not isinstance(engine, SyncEngine):
         return None
@@ -227,14 +227,14 @@ Billed: TypeAlias = Engine | ForeignLM
 
 
 def billed_as(lm: object) -> Billed:
-    """What bills the calls of an LM."""
+    """Return what bills the calls of an LM."""
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 def lm_identity(language_model: dspy.BaseLM) -> LMFields | None:
-    """How records describe an LM: name, endpoint, profile and settings, never a key; None for one
-    that `lm` did not make.
+    """Return how records describe an LM: name, endpoint, profile and settings, never a key; None
+    for one that `lm` did not make.
     """
     engine = engine_of(language_model)
     if engine is None:
@@ -249,7 +249,7 @@ def lm_identity(language_model: dspy.BaseLM) -> LMFields | None:
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:
-    """The prices that a user gives. Raises UserError unless they are USD per token."""
+    """Return the prices that a user gives. Raises UserError unless they are USD per token."""
     flat = Prices._fields.index("steps")  # the fields before it are those that a user may give
     given = price[:flat] if isinstance(price, Prices) else price
     right = 2 <= len(given) <= flat and None not in given[:2]
@@ -274,7 +274,7 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
-    """The `dspy.LM` of an engine, with the attributes that agents ask for."""
+    """Return the `dspy.LM` of an engine, with the attributes that agents ask for."""
     takes: tuple[str, ...] = SAMPLING
     if is_reasoning_model(name):
         # They refuse a temperature, and their token limit includes their thoughts.
@@ -292,18 +292,20 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
 
 
 def thinks(name: str) -> bool:
-    """Whether this LM is known to begin its replies with hidden thoughts, which count as tokens."""
+    """Return whether this LM is known to begin its replies with hidden thoughts, which count as
+    tokens.
+    """
     return is_reasoning_model(name) or bool(known_model(name).get("supports_reasoning"))
 
 
 def is_reasoning_model(name: str) -> bool:
-    """Whether this LM is a reasoning model of OpenAI's."""
+    """Return whether this LM is a reasoning model of OpenAI's."""
     # DSPy knows them by name, and gives their token limit another name; a later DSPy knows more.
     return "max_completion_tokens" in dspy.LM(name).kwargs
 
 
 def _profile(profile: Profile, answer_form: str | None, list_options: bool | None) -> Profile:
-    """The profile with those of the two settings that are given."""
+    """Return the profile with those of the two settings that are given."""
     if answer_form is not None:
         checked_among("answer form", answer_form, ("label", "text"))
         profile = replace(profile, answer_form=answer_form)  # type: ignore[arg-type]

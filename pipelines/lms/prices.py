@@ -49,16 +49,16 @@ class Prices(NamedTuple):
 
     @classmethod
     def read(cls, values: Sequence[Any]) -> Prices:
-        """The prices in JSON, where all tuples have become lists."""
+        """Return the prices in JSON, where all tuples have become lists."""
         prices = cls(*values)
         return prices._replace(steps=tuple((above, cls.read(step)) for above, step in prices.steps))
 
     def of_prompt(self, tokens: float) -> Prices:
-        """The prices of a call with this many prompt tokens."""
+        """Return the prices of a call with this many prompt tokens."""
         return next((step for above, step in reversed(self.steps) if tokens > above), self)
 
     def cost(self, call: Reply | Usage) -> float | None:
-        """USD for a call; None if its tokens are unknown, unless all are free."""
+        """Return USD for a call; None if its tokens are unknown, unless all are free."""
         if not any(self):
             return 0.0
         if call.prompt_tokens is None or call.completion_tokens is None:
@@ -85,20 +85,24 @@ class Prices(NamedTuple):
 
 @cache
 def price_table() -> dict[str, Any]:
-    """LiteLLM's price table: name of a model → its entry."""
+    """Return LiteLLM's price table: name of a model → its entry."""
     spec: Any = importlib.util.find_spec("litellm")
     table: dict[str, Any] = json.loads(Path(spec.origin).with_name(_TABLE).read_text())
     return table
 
 
 def known_model(model: str) -> dict[str, Any]:
-    """The table's entry for a LiteLLM name such as `openai/gpt-4o-mini`; empty if it has none."""
+    """Return the table's entry for a LiteLLM name such as `openai/gpt-4o-mini`; empty if it has
+    none.
+    """
     # The table lists OpenAI's and some other models without their provider.
     return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
 
 
 def no_price(models: Sequence[str]) -> str:
-    """The clause that the prices of these LMs are unknown, and why if the table does have them."""
+    """Return the clause that the prices of these LMs are unknown, and why if the table does have
+    them.
+    """
     said = f"the price of {', '.join(models)} is unknown"
     if any(map(price_per_token, models)):
         said += " at another address than OpenAI's (--api-base, OPENAI_BASE_URL)"
@@ -106,13 +110,13 @@ def no_price(models: Sequence[str]) -> str:
 
 
 def surcharge(model: str, ways: Iterable[str]) -> float:
-    """The factor on all prices for a call that was served in these ways, such as `fast`."""
+    """Return the factor on all prices for a call that was served in these ways, such as `fast`."""
     factors = known_model(model).get("provider_specific_entry") or {}
     return math.prod(float(factors.get(way.casefold(), 1)) for way in ways)
 
 
 def search_fee(model: str) -> float | None:
-    """The price in USD of one web search by an LM; None if the table has none."""
+    """Return the price in USD of one web search by an LM; None if the table has none."""
     fees = known_model(model).get("search_context_cost_per_query") or {}
     fee = fees.get("search_context_size_low")
     if fee is None:
@@ -121,8 +125,8 @@ def search_fee(model: str) -> float | None:
 
 
 def price_per_token(model: str, tier: str | None = None) -> Prices | None:
-    """The prices for a LiteLLM name such as `openai/gpt-4o-mini`, and for a service tier if it has
-    its own; None if the table has none.
+    """Return the prices for a LiteLLM name such as `openai/gpt-4o-mini`, and for a service tier if
+    it has its own; None if the table has none.
     """
     rates = known_model(model)
     if tier in TIERS:
@@ -151,7 +155,7 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
 
 
 def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:
-    """The rates, in which those whose names have this ending replace those without it."""
+    """Return the rates, in which those whose names have this ending replace those without it."""
     own = dict(rates)
     for name, value in rates.items():
         if name.endswith(ending) and value is not None:
@@ -160,7 +164,7 @@ def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:
 
 
 def _steps(rates: Mapping[str, object]) -> Iterable[tuple[float, Prices | None]]:
-    """(number of prompt tokens, prices above it) for each number at which the table's prices
+    """Yield (number of prompt tokens, prices above it) for each number at which the table's prices
     change.
     """
     for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):

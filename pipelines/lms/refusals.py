@@ -183,7 +183,7 @@ _OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embe
 def failure_of(
     status: int, text: str, headers: Mapping[str, str], endpoint: AskedEndpoint
 ) -> TransientError | CallError:
-    """The failure that a response with this HTTP status and text means.
+    """Return the failure that a response with this HTTP status and text means.
 
     A status that may concern the account or only this request (403, 404) is taken to concern the
     account until a call has been answered, and from then on this request.
@@ -247,8 +247,8 @@ def failure_of(
 def _account_at_fault(
     status: int, text: str, reason: str, words: str, endpoint: AskedEndpoint
 ) -> EndpointDown | None:
-    """The failure of the address, the key or the LM's name that a refusal may mean if no call has
-    been answered yet; None if it means none of these.
+    """Return the failure of the address, the key or the LM's name that a refusal may mean if no
+    call has been answered yet; None if it means none of these.
     """
     name = endpoint.name
     # A web page does not come from an API, so it says nothing about keys and models.
@@ -277,19 +277,19 @@ def _account_at_fault(
 
 
 def _no_quota(name: str, status: int, reason: str) -> BillingError:
-    """The failure of an account without money or quota."""
+    """Return the failure of an account without money or quota."""
     return BillingError(
         f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
     )
 
 
 def speaks_tls(name: str) -> FatalCallError:
-    """The failure of a call in plain HTTP to a port for TLS."""
+    """Return the failure of a call in plain HTTP to a port for TLS."""
     return FatalCallError(f"{name} speaks TLS: write https://")
 
 
 def proxy_refuses(proxy: str, answer: str) -> str:
-    """The sentence about a proxy that refuses a connection."""
+    """Return the sentence about a proxy that refuses a connection."""
     return (
         f"{proxy} refuses the connection ({answer}): give its name and password in HTTPS_PROXY as "
         "http://NAME:PASSWORD@HOST:PORT, or the endpoint's host in NO_PROXY"
@@ -297,13 +297,14 @@ def proxy_refuses(proxy: str, answer: str) -> str:
 
 
 def is_page(text: str) -> bool:
-    """Whether a response is a web page: then another server than the API has answered."""
+    """Return whether a response is a web page: then another server than the API has answered."""
     return _PAGE.match(text) is not None
 
 
 def lacks_path(status: int, text: str) -> bool:
-    """Whether a response says that the server does not have a path. A 404 may also mean an unknown
-    model, but then its words mention the model; and some servers send a web page for any path.
+    """Return whether a response says that the server does not have a path. A 404 may also mean an
+    unknown model, but then its words mention the model; and some servers send a web page for any
+    path.
     """
     if is_page(text):
         return status < 300 or status in _NO_PATH
@@ -312,7 +313,9 @@ def lacks_path(status: int, text: str) -> bool:
 
 
 def _correct_address(name: str) -> str | None:
-    """A likely correction of an endpoint's address; None if it looks right, or is only a name."""
+    """Return a likely correction of an endpoint's address; None if it looks right, or is only a
+    name.
+    """
     meant = _OF_PATH.sub("", name)
     if not re.search(r"/v\d", meant):
         meant += "/v1"
@@ -322,8 +325,8 @@ def _correct_address(name: str) -> str | None:
 
 
 def _place_of(location: str, name: str) -> str:
-    """The address in a redirect. Since path and query may contain secrets, the query is left out,
-    and so is the path unless it is that of an LM's API.
+    """Return the address in a redirect. Since path and query may contain secrets, the query is left
+    out, and so is the path unless it is that of an LM's API.
     """
     try:
         parts = urlsplit(urljoin(name, location))
@@ -338,7 +341,7 @@ def _place_of(location: str, name: str) -> str:
 
 
 def _out_of_money(words: str) -> bool:
-    """Whether a rate limit is one that no waiting ends, or not on the same day."""
+    """Return whether a rate limit is one that no waiting ends, or not on the same day."""
     # "limit: 0" is Google's for a model that a key without billing never gets; "perday" is in the
     # name of its daily limit, for which it states a wait of only seconds.
     if _NO_MONEY.search(words) or "limit: 0" in words or "perday" in words:
@@ -352,7 +355,7 @@ def _out_of_money(words: str) -> bool:
 def _of_the_moment(
     status: int, reason: str, words: str, headers: Mapping[str, str], name: str
 ) -> TransientError | CallError:
-    """The failure of the moment; that of the account if the moment lasts too long."""
+    """Return the failure of the moment; that of the account if the moment lasts too long."""
     wait = seconds_to_wait(headers) or _stated_wait(words) or None
     if wait is not None and wait > LONGEST_WAIT:
         wait = None
@@ -373,7 +376,7 @@ def _of_the_moment(
 
 
 def _stated_wait(words: str) -> float | None:
-    """The seconds to wait that a text states, as `try again in 9m38s` does; None if none."""
+    """Return the seconds to wait that a text states, as `try again in 9m38s` does; None if none."""
     if (delay := _RETRY_DELAY.search(words)) is not None:
         return until(float(delay[1]))
     for stated in _STATED_WAIT.finditer(words):
@@ -383,7 +386,9 @@ def _stated_wait(words: str) -> float | None:
 
 
 def failure_inside(error: object) -> tuple[int, str]:
-    """The HTTP status that an error within a response with status 200 means, and its text."""
+    """Return the HTTP status that an error within a response with status 200 means, and its
+    text.
+    """
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
     for name in ("code", "status", "status_code", "type", "error_type"):
@@ -402,7 +407,7 @@ def failure_inside(error: object) -> tuple[int, str]:
 
 
 def error_in(text: str) -> str:
-    """The endpoint's own error message on one short line, for use in ours."""
+    """Return the endpoint's own error message on one short line, for use in ours."""
     try:
         message = _words_of(json.loads(text))
     except (ValueError, RecursionError):
@@ -415,7 +420,7 @@ def error_in(text: str) -> str:
 
 
 def _words_of(part: object) -> str:
-    """The message in an error's JSON, wherever the provider puts it."""
+    """Return the message in an error's JSON, wherever the provider puts it."""
     if isinstance(part, list) and part:  # the form of Google's OpenAI-compatible endpoint
         return _words_of(part[0])
     if not isinstance(part, dict):
@@ -480,8 +485,8 @@ _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to 
 def changes_of(
     habits: Habits, problem: Exception, payload: Mapping[str, Any], attempt: int
 ) -> Iterator[Change]:
-    """The changes to try, in this order, on a request that was refused for this reason. A status of
-    500 is taken for a refusal if a second attempt has it, too.
+    """Yield the changes to try, in this order, on a request that was refused for this reason. A
+    status of 500 is taken for a refusal if a second attempt has it, too.
     """
     status = getattr(problem, "status", 0)
     text = getattr(problem, "text", "") or str(problem)
@@ -510,8 +515,8 @@ def changes_of(
 
 
 def _named(name: str, value: object) -> str:
-    """An expression for a setting in a refusal: its name, as its own server may call it, such as
-    presencePenalty or `random_seed`, or its value in quotes.
+    """Return an expression for a setting in a refusal: its name, as its own server may call it,
+    such as presencePenalty or `random_seed`, or its value in quotes.
     """
     said = name.replace("_", "[ ._]?") + _CALLED.get(name, "")
     if isinstance(value, str):
@@ -520,21 +525,21 @@ def _named(name: str, value: object) -> str:
 
 
 def _flagged(text: str, reason: str) -> bool:
-    """Whether the words or the codes of a refusal name its content. The whole text is not searched:
-    it may repeat the question.
+    """Return whether the words or the codes of a refusal name its content. The whole text is not
+    searched: it may repeat the question.
     """
     said = [reason, *map(str.casefold, _CODE.findall(text))]
     return any(map(_FLAGGED.search, said))
 
 
 def says_other(problem: Exception, before: Exception) -> bool:
-    """Whether two refusals have different words, apart from numbers and ids."""
+    """Return whether two refusals have different words, apart from numbers and ids."""
     said = [_NUMBERED.sub("", getattr(one, "text", "")) for one in (problem, before)]
     return said[0] != said[1]
 
 
 def missed_schema(problem: Exception) -> bool:
-    """Whether a reply did not fit its schema, which may not happen to the next one."""
+    """Return whether a reply did not fit its schema, which may not happen to the next one."""
     words = getattr(problem, "text", "").casefold()
     return any(mark in words for mark in _MISSED_SCHEMA)
 

@@ -115,7 +115,7 @@ async def watch(
     request: Mapping[str, object],
     answering: Awaitable[tuple[Reply, Usage]],
 ) -> Reply:
-    """The reply that `answering` gives; the call is recorded in `seen`, even if it fails."""
+    """Return the reply that `answering` gives; the call is recorded in `seen`, even if it fails."""
     call = SeenCall(ASKER.get(), model, request)
     seen.append(call)
     try:

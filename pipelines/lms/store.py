@@ -81,7 +81,7 @@ class CallStore:
             folder.mkdir(parents=True, exist_ok=True)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """How another process makes this store: from the same folder."""
+        """Return how another process makes this store: from the same folder."""
         return partial(CallStore, readonly=self.readonly), (self.folder.absolute(),)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class CallStore:
             return sum(line.ended_well for line in self._lines.values())
 
     def get(self, key: str) -> Reply | None:
-        """The recorded reply, or None."""
+        """Return the recorded reply, or None."""
         name = bytes.fromhex(key)
         with self._lock:
             line = self._lines.get(name)
@@ -103,7 +103,7 @@ class CallStore:
         return Reply(**from_json(text)["reply"])
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """The key and the line of every recorded call that ended well."""
+        """Yield the key and the line of every recorded call that ended well."""
         with self._lock:
             self._scan()
             for key, line in self._lines.items():
@@ -184,7 +184,7 @@ class CallCache:
         self._store.close()
 
     def get(self, key: str) -> Reply | None:
-        """The cached reply, or None."""
+        """Return the cached reply, or None."""
         text = self._store.get(bytes.fromhex(key))
         return None if text is None else _reply_of(parsed(text))
 
@@ -194,7 +194,7 @@ class CallCache:
 
 
 def _reply_of(value: object) -> Reply | None:
-    """The reply with these fields; None if some are missing or unknown."""
+    """Return the reply with these fields; None if some are missing or unknown."""
     known = isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
     return Reply(**value) if known else None  # type: ignore[arg-type]
 
@@ -211,8 +211,8 @@ def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
 
 
 def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
-    """Agent → identity of its LM, as `write_lms` wrote it. Raises UserError if the file is missing
-    or damaged.
+    """Return agent → identity of its LM, as `write_lms` wrote it. Raises UserError if the file is
+    missing or damaged.
     """
     try:
         lms = json.loads(read_regular(books_of(folder) / LMS))
@@ -279,12 +279,12 @@ def limited_by(account: Account) -> Iterator[None]:
 
 
 def at_meter(address: object) -> bool:
-    """Whether an address is that of a meter in this process, which books the calls to it."""
+    """Return whether an address is that of a meter in this process, which books the calls to it."""
     return str(address).startswith(tuple(METERS))
 
 
 def books_around() -> BooksAround:
-    """The books of the runs around the current call."""
+    """Return the books of the runs around the current call."""
     books: BooksAround | None = OPEN_BOOKS.get()
     return books or BooksAround()
 

@@ -49,7 +49,7 @@ class Known:
 
 
 def _qwen(size: str, revision: str, size_in_bytes: int, sha256: str) -> Known:
-    """A Qwen2.5-Coder model on the hub."""
+    """Return a Qwen2.5-Coder model on the hub."""
     file = f"qwen2.5-coder-{size.lower()}-instruct-q4_k_m.gguf"
     hub = f"hf:Qwen/Qwen2.5-Coder-{size}-Instruct-GGUF@{revision}:{file}"
     return Known(file, size_in_bytes, sha256, "Apache-2.0", hub)
@@ -105,15 +105,15 @@ class Weights:
     tuned: bool = True
 
     def path(self, cache_dir: Path) -> Path:
-        """The path of the file, which known weights are joined into now. Raises UserError if that
-        fails.
+        """Return the path of the file, which known weights are joined into now. Raises UserError if
+        that fails.
         """
         return self.file or _place(self.model, cache_dir.expanduser() / "weights")
 
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
-    """The weights named by `local/` and `model`. Files on the hub are fetched now, known weights
-    later.
+    """Return the weights named by `local/` and `model`. Files on the hub are fetched now, known
+    weights later.
 
     Raises UserError: an unknown name, a missing or broken file, or a hub that cannot be reached.
     """
@@ -139,7 +139,7 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
 
 
 def list_weights(cache_dir: Path) -> list[Listed]:
-    """The LMs that can be embedded by name."""
+    """Return the LMs that can be embedded by name."""
     listed: list[Listed] = []
     for name, packed in KNOWN.items():
         joined = cache_dir.expanduser() / "weights" / packed.file
@@ -158,8 +158,8 @@ def list_weights(cache_dir: Path) -> list[Listed]:
 
 
 def get_weights(name: str, cache_dir: Path) -> Path:
-    """The file of weights known by name, fetched into the cache folder unless it is there and
-    complete.
+    """Return the file of weights known by name, fetched into the cache folder unless it is there
+    and complete.
 
     Raises UserError for an unknown name, if no source has the weights, and if the folder cannot be
     written.
@@ -168,7 +168,7 @@ def get_weights(name: str, cache_dir: Path) -> Path:
 
 
 def known_name(name: str) -> str:
-    """The name of known weights, without `local/`. Raises UserError for another name."""
+    """Return the name of known weights, without `local/`. Raises UserError for another name."""
     name = name.removeprefix("local/")
     if name not in KNOWN:
         raise UserError(
@@ -179,8 +179,9 @@ def known_name(name: str) -> str:
 
 
 def _place(model: str, folder: Path, fetch: bool = False) -> Path:
-    """The path of known weights as one file in the folder. If it is missing or incomplete, one of
-    the processes that want it makes it, atomically; `fetch` allows downloads. Raises UserError.
+    """Return the path of known weights as one file in the folder. If it is missing or incomplete,
+    one of the processes that want it makes it, atomically; `fetch` allows downloads. Raises
+    UserError.
     """
     packed, target = KNOWN[model], folder / KNOWN[model].file
     if not target.exists() and not packed.parts and not (fetch and packed.hub):
@@ -240,8 +241,8 @@ def _how_to_get(model: str) -> str:
 
 
 def _part_of(package: str) -> Path:
-    """The part of the file in the folder `data` of a package, which is not imported. Raises OSError
-    or ValueError if it is missing.
+    """Return the part of the file in the folder `data` of a package, which is not imported. Raises
+    OSError or ValueError if it is missing.
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -253,8 +254,8 @@ def _part_of(package: str) -> Path:
 
 
 def _fetch(place: re.Match[str], folder: Path | None = None) -> Path:
-    """The path of a file on the hub, fetched into the folder (None: the hub's own cache) unless it
-    is on this machine. Raises UserError if the hub does not give it.
+    """Return the path of a file on the hub, fetched into the folder (None: the hub's own cache)
+    unless it is on this machine. Raises UserError if the hub does not give it.
     """
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -280,8 +281,8 @@ def _fetch(place: re.Match[str], folder: Path | None = None) -> Path:
 
 
 def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], object]) -> object:
-    """The result of `read(path)`, cached in the folder under the name `what` as long as the file's
-    size and modification time stay the same.
+    """Return the result of `read(path)`, cached in the folder under the name `what` as long as the
+    file's size and modification time stay the same.
     """
     state = path.stat()
     stamp = [state.st_size, state.st_mtime_ns]

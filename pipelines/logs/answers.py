@@ -70,7 +70,9 @@ def log_fault(where: str, problem: str) -> UserError:
 
 
 def is_unscored(grade: object) -> bool:
-    """Whether nothing stands where a grade should, or the NaN that pandas writes for a gap."""
+    """Return whether nothing stands where a grade should, or the NaN that pandas writes for a
+    gap.
+    """
     text = log_text(grade)
     return text is None or text.strip().casefold() in ("", "nan")
 
@@ -80,12 +82,14 @@ def _shown(value: object) -> str:
 
 
 def log_left_out(where: str, why: str) -> LogAnswer:
-    """What stands in a log in place of an answer, and is left out."""
+    """Return what stands in a log in place of an answer, and is left out."""
     return LogAnswer(where, "", "", None, None, left_out=why)
 
 
 def log_name(value: object, what: str, where: str) -> str:
-    """A name on one line, from a text or a whole number. Raises UserError for anything else."""
+    """Return a name on one line, from a text or a whole number. Raises UserError for anything
+    else.
+    """
     named = isinstance(value, str | int) and not isinstance(value, bool)
     text = str(value).strip()
     if not named or not text:
@@ -106,7 +110,9 @@ def log_name_if_any(value: object, what: str, where: str) -> str | None:
 
 
 def log_text(value: object) -> str | None:
-    """A text; of numbers their digits, of anything else its JSON; None for null and blanks."""
+    """Return a text; of numbers their digits, of anything else its JSON; None for null and
+    blanks.
+    """
     # NaN is what pandas writes for a gap.
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -116,8 +122,8 @@ def log_text(value: object) -> str | None:
 
 
 def right(value: Any, what: str, where: str) -> bool | None:
-    """Whether an answer is right, said as true or false, 1 or 0; None where the log has no verdict.
-    Raises UserError for anything between.
+    """Return whether an answer is right, said as true or false, 1 or 0; None where the log has no
+    verdict. Raises UserError for anything between.
     """
     if is_unscored(value):
         return None
@@ -131,7 +137,9 @@ def right(value: Any, what: str, where: str) -> bool | None:
 
 
 def log_amount(fields: Mapping[str, object], what: str, where: str) -> float | None:
-    """The field `what`: a number of at least 0, or None. Raises UserError for anything else."""
+    """Return the field `what`: a number of at least 0, or None. Raises UserError for anything
+    else.
+    """
     text = log_text(fields.get(what))
     if text is None:
         return None
@@ -143,7 +151,7 @@ def log_amount(fields: Mapping[str, object], what: str, where: str) -> float | N
 
 
 def number_in(value: Any) -> float | None:
-    """The finite number that a cell holds, also as text; None for anything else."""
+    """Return the finite number that a cell holds, also as text; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -152,21 +160,23 @@ def number_in(value: Any) -> float | None:
 
 
 def log_seconds(fields: Mapping[str, object], what: str, where: str) -> float | None:
-    """The seconds of a number of milliseconds, or None. Raises UserError for anything else."""
+    """Return the seconds of a number of milliseconds, or None. Raises UserError for anything
+    else.
+    """
     number = log_amount(fields, what, where)
     return None if number is None else round(number / 1000, 6)
 
 
 def log_count(fields: Mapping[str, object], what: str, where: str) -> int | None:
-    """A count, or None. Raises UserError for anything else."""
+    """Return a count, or None. Raises UserError for anything else."""
     number = log_amount(fields, what, where)
     # A column of counts with gaps in it is one of floats.
     return None if number is None else int(number)
 
 
 def log_prompt_tokens(usage: Mapping[str, object], where: str) -> int | None:
-    """The tokens of the prompts in a usage of Inspect, or None. Some providers count those that a
-    cache held apart from the others: then the total has them besides.
+    """Return the tokens of the prompts in a usage of Inspect, or None. Some providers count those
+    that a cache held apart from the others: then the total has them besides.
     """
     counted = ("input_tokens", "output_tokens", "total_tokens")
     kept = ("input_tokens_cache_read", "input_tokens_cache_write")
@@ -181,8 +191,8 @@ def log_prompt_tokens(usage: Mapping[str, object], where: str) -> int | None:
 
 
 def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
-    """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`,
-    `sample` or `trial`.
+    """Return the number of a row's answer among repeats: its `repeat`, from 0 on, or the label in
+    `epoch`, `sample` or `trial`.
     """
     if (number := log_count(fields, "repeat", where)) is not None:
         return number
@@ -194,21 +204,21 @@ def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
 
 
 def log_object(value: object, what: str, where: str) -> Mapping[str, Any]:
-    """An object; an empty one for null. Raises UserError for anything else."""
+    """Return an object; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, Mapping):
         raise log_fault(where, f"{what!r} is not a JSON object; export the log again")
     return value or {}
 
 
 def log_list(value: object, what: str, where: str) -> list[object]:
-    """A list; an empty one for null. Raises UserError for anything else."""
+    """Return a list; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, list):
         raise log_fault(where, f"{what!r} is not a list; export the log again")
     return value or []
 
 
 def lettered(choices: object) -> dict[str, str] | None:
-    """Options as A, B, …; None where there are none to label."""
+    """Return options as A, B, …; None where there are none to label."""
     if isinstance(choices, Mapping) and isinstance(choices.get("text"), Sequence):
         choices = choices["text"]
     # A text is a sequence of letters, too; beyond 26 options there are no letters left.
@@ -218,8 +228,8 @@ def lettered(choices: object) -> dict[str, str] | None:
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSONL file, each with its file and line. Raises UserError for a line that is
-    not an object.
+    """Yield the objects of a JSONL file, each with its file and line. Raises UserError for a line
+    that is not an object.
     """
     try:
         file = open(open_regular(path), "rb")  # noqa: SIM115
@@ -232,7 +242,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def json_value(raw: bytes, where: str) -> object:
-    """The value of JSON. Raises UserError for bytes that are not JSON."""
+    """Return the value of JSON. Raises UserError for bytes that are not JSON."""
     try:
         # Programs on Windows begin a file with a mark that JSON does not allow.
         return DECODER.decode(raw.decode("utf-8-sig").strip())
@@ -243,7 +253,7 @@ def json_value(raw: bytes, where: str) -> object:
 
 
 def json_object(raw: bytes, where: str) -> dict[str, object]:
-    """The object that bytes hold. Raises UserError for anything else."""
+    """Return the object that bytes hold. Raises UserError for anything else."""
     value = json_value(raw, where)
     if not isinstance(value, dict):
         raise log_fault(where, "not a JSON object; export the log again")
@@ -251,8 +261,8 @@ def json_object(raw: bytes, where: str) -> dict[str, object]:
 
 
 def json_document(path: Path) -> dict[str, object]:
-    """The object in a JSON file. Raises UserError for anything else, and for one too large to be
-    held.
+    """Return the object in a JSON file. Raises UserError for anything else, and for one too large
+    to be held.
     """
     try:
         with open(open_regular(path), "rb") as file:

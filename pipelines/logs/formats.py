@@ -94,7 +94,7 @@ OTHERS: Registry[Format] = Registry("logs", instances(Format, "a format of logs"
 
 
 def known_formats() -> list[Format]:
-    """All formats in the order in which they are tried: those of other packages first."""
+    """Return all formats in the order in which they are tried: those of other packages first."""
     # Theirs first: a plain table of ours would take nearly every file.
     others = filter(None, map(OTHERS.find, OTHERS.names()))
     return [*others, *_FORMATS]
@@ -105,7 +105,9 @@ def _endings(formats: Sequence[Format]) -> dict[str, None]:
 
 
 def format_of(path: Path) -> Format:
-    """The format of a file, by its ending and first object. Raises UserError for a file of none."""
+    """Return the format of a file, by its ending and first object. Raises UserError for a file of
+    none.
+    """
     suffix = path.suffix.casefold()
     formats = known_formats()
     ours = [kind for kind in formats if suffix in kind.endings]
@@ -139,8 +141,8 @@ def _first_row(path: Path) -> Mapping[str, object]:
 
 
 def logs_in(place: Path) -> list[Path]:
-    """The file itself, or the logs in a folder, not through links; of samples and other files the
-    samples.
+    """Return the file itself, or the logs in a folder, not through links; of samples and other
+    files the samples.
     """
     if not place.is_dir():
         return [place]
@@ -159,7 +161,9 @@ def logs_in(place: Path) -> list[Path]:
 
 
 def _runs_of_agents(files: Sequence[Path]) -> list[Path]:
-    """The results that harnesses of agents wrote, without those that another of them includes."""
+    """Return the results that harnesses of agents wrote, without those that another of them
+    includes.
+    """
     named = [file for file in files if file.name in _RUN_FILES]
     found = [file for file in named if format_of(file).name in _OF_AGENTS]
     # `result.json` is what Harbor calls the result of a trial and of a whole job alike.

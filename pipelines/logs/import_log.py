@@ -137,8 +137,8 @@ def _answers(logs: Mapping[Path, Format], score: str | None) -> Iterator[LogAnsw
 
 
 def _newest(paths: Sequence[Path]) -> tuple[dict[Path, Format], int]:
-    """The logs with their formats, without those that a newer one of the same task replaces, and
-    the number of these.
+    """Return the logs with their formats, without those that a newer one of the same task replaces,
+    and the number of these.
     """
     formats = {path: format_of(path) for path in paths}
     newest: dict[object, tuple[str, Path]] = {}
@@ -208,8 +208,8 @@ class _Run:
         self.clustered = False
 
     def repeat_of(self, answered: LogAnswer, place: int) -> int:
-        """The number of an answer's repeat. Repeats that a log only labels are numbered in order of
-        appearance.
+        """Return the number of an answer's repeat. Repeats that a log only labels are numbered in
+        order of appearance.
         """
         if isinstance(answered.repeat, int):
             return answered.repeat
@@ -354,7 +354,7 @@ def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
 
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:
-    """A hash of the question's text, options and gold answer, the same in every process."""
+    """Return a hash of the question's text, options and gold answer, the same in every process."""
     content = [row.id, row.question, row.choices, row.gold, answered.group]
     return int.from_bytes(hashlib.sha256(to_json(content)).digest(), "big")
 
@@ -417,7 +417,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
 
 
 def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
-    """The answer as a row of the outcome table."""
+    """Return the answer as a row of the outcome table."""
     if answered.outcome:
         return _task_outcome(answered, row)
     outcome: dict[str, object] = {
@@ -459,7 +459,7 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
 
 
 def imported_lines(result: Imported) -> dict[str, str]:
-    """The figures of an import that are worth a line each."""
+    """Return the figures of an import that are worth a line each."""
     runs = list(result.agents.values())
     if len(runs) > 8:
         runs[8:] = ["…"]

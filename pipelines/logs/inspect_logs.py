@@ -99,7 +99,7 @@ class _Packed:
         self._path, self._packed = path, packed
 
     def member(self, name: str) -> tuple[bytes, str]:
-        """The JSON of a member, and what errors call it."""
+        """Return the JSON of a member, and what errors call it."""
         if name not in self.names:
             raise log_fault(
                 str(self._path),
@@ -109,7 +109,9 @@ class _Packed:
             return self.unpacked.read_json(opened), f"{self._path}, {name}"
 
     def header(self) -> dict[str, object]:
-        """What the log says of the whole run; of a run that was killed, what it began with."""
+        """Return what the log says of the whole run; of a run that was killed, what it began
+        with.
+        """
         start = "header.json" if "header.json" in self.names else "_journal/start.json"
         return json_object(*self.member(start))
 
@@ -231,7 +233,7 @@ def _sample(
 
 
 def _text_of(attached: Mapping[str, object], unpacked: Unpacked, value: object) -> str | None:
-    """A text of a sample, or the attachment that it refers to."""
+    """Return a text of a sample, or the attachment that it refers to."""
     text = log_text(value)
     if text:
         text = log_text(attached.get(text.removeprefix(REFERS), text))
@@ -242,7 +244,9 @@ def _text_of(attached: Mapping[str, object], unpacked: Unpacked, value: object) 
 def _scorer_in(
     scores: Mapping[str, object], about: Mapping[str, object], where: str, wanted: str | None
 ) -> object:
-    """The name of the score that counts: the one wanted, or the first; None if there is none."""
+    """Return the name of the score that counts: the one wanted, or the first; None if there is
+    none.
+    """
     if wanted is not None and scores:
         if wanted not in scores:
             names = ", ".join(scores)
@@ -256,8 +260,8 @@ def _scorer_in(
 def _own_usage(
     row: Mapping[str, object], about: Mapping[str, object], where: str
 ) -> list[dict[str, Any]]:
-    """The usage of the model that is evaluated, without that of others, such as a grader; of a log
-    that names no usage of that model, the usage of all.
+    """Return the usage of the model that is evaluated, without that of others, such as a grader; of
+    a log that names no usage of that model, the usage of all.
     """
     used = log_object(row.get("model_usage"), "model_usage", where)
     model = str(about.get("model"))
@@ -283,7 +287,7 @@ def _own_usage(
 
 
 def _graded(value: object, scorer: object, where: str) -> float:
-    """A score as Inspect's own metrics count it."""
+    """Return a score as Inspect's own metrics count it."""
     grade = _GRADES.get(value, value) if isinstance(value, str) else value
     # True and False are numbers, too, and NaN fails every comparison.
     if not isinstance(grade, int | float) or not 0 <= grade < math.inf:

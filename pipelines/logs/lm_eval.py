@@ -78,7 +78,9 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
 
 
 def task_at(path: Path) -> tuple[tuple[str, ...], str] | None:
-    """The folder and task of a file, and when it was written; None where its name says nothing."""
+    """Return the folder and task of a file, and when it was written; None where its name says
+    nothing.
+    """
     named = _FILE.fullmatch(path.name)
     if named is None:
         return None
@@ -88,7 +90,7 @@ def task_at(path: Path) -> tuple[tuple[str, ...], str] | None:
 def _answered(
     row: Mapping[str, object], doc: Mapping[str, object], where: str
 ) -> tuple[str | None, dict[str, str] | None]:
-    """The filtered answer, or of options the label of the likeliest one."""
+    """Return the filtered answer, or of options the label of the likeliest one."""
     kept = row.get("filtered_resps")
     if not isinstance(kept, list) or not kept:
         raise log_fault(
@@ -116,7 +118,9 @@ def _answered(
 
 
 def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
-    """The prompt (part 0) or the continuation (part 1) of a request; None where none is noted."""
+    """Return the prompt (part 0) or the continuation (part 1) of a request; None where none is
+    noted.
+    """
     arguments = row.get("arguments")
     # Newer versions name what older ones list.
     if isinstance(arguments, Mapping):
@@ -135,7 +139,7 @@ def _reply(resps: object) -> str | None:
 
 
 def _metric(row: Mapping[str, Any], where: str) -> str:
-    """The name of the metric that says what is right."""
+    """Return the name of the metric that says what is right."""
     usual = next(filter(row.__contains__, METRICS), None)
     if usual is not None:
         return usual

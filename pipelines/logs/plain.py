@@ -44,7 +44,9 @@ _VERDICTS = ("correct", "score", *_OTHERS["correct"], *_OTHERS["score"])
 
 
 def has_row_an_answer(first: Mapping[str, object]) -> bool:
-    """Whether the rows of a table say to which question they belong, and what became of it."""
+    """Return whether the rows of a table say to which question they belong, and what became
+    of it.
+    """
     columns = first.keys()
     return not columns.isdisjoint(_NAMES) and not columns.isdisjoint(_VERDICTS)
 
@@ -111,13 +113,13 @@ def plain(path: Path) -> Iterator[LogAnswer]:
 
 
 def _is_of_tasks(cells: Mapping[str, object]) -> bool:
-    """Whether a row is what became of a task, not an answer."""
+    """Return whether a row is what became of a task, not an answer."""
     names = ("trial", *_NAMES[1:], *_VERDICTS[2:])
     return "answer" not in cells and any(name in cells for name in names)
 
 
 def _by_our_names(cells: Mapping[str, object], acts: bool) -> dict[str, Any]:
-    """The row under the names of a table of answers; what became of a task has none."""
+    """Return the row under the names of a table of answers; what became of a task has none."""
     named = dict(cells)
     if acts:
         named.setdefault("answer", None)

@@ -123,12 +123,12 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
 
 
 def _in_order(places: Mapping[str, int]) -> dict[str, int]:
-    """The same names, numbered from 0 on in the order of their places."""
+    """Return the same names, numbered from 0 on in the order of their places."""
     return {name: number for number, name in enumerate(sorted(places, key=places.__getitem__))}
 
 
 def _test(row: Mapping[str, object], where: str) -> str:
-    """The parts that are equal in all repeats of a test."""
+    """Return the parts that are equal in all repeats of a test."""
     case = log_object(row.get("testCase"), "testCase", where)
     parts: Any = [case.get("vars") or row.get("vars"), case.get("assert")]
     # Without variables and assertions all tests would look the same.

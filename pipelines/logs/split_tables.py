@@ -120,7 +120,7 @@ def _expected(data: list[object], place: int | None, where: str) -> set[str]:
 
 
 def _text(value: object) -> str | None:
-    """A text; of a function's arguments the only one, if it is a text."""
+    """Return a text; of a function's arguments the only one, if it is a text."""
     if isinstance(value, dict) and len(value) == 1:
         (alone,) = value.values()
         if isinstance(alone, str):
@@ -129,7 +129,7 @@ def _text(value: object) -> str | None:
 
 
 def _metadata(metadata: object, name: str, where: str) -> Mapping[str, object]:
-    """The object under the key that ends with `name`."""
+    """Return the object under the key that ends with `name`."""
     fields = log_object(metadata, "trace_metadata", where)
     value = next((fields[key] for key in fields if str(key).endswith(name)), None)
     if isinstance(value, str):

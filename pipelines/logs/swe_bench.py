@@ -36,8 +36,8 @@ _TASK = re.compile(r"(?P<owner>.+?)(?:__|/)(?P<name>.+?)(?:-|:pr-)\d+")
 
 
 def repository_of(task: str) -> str | None:
-    """The repository of a task, such as `astropy/astropy` of `astropy__astropy-12907`, or `cli/cli`
-    of `cli/cli:pr-1`: its tasks resemble one another.
+    """Return the repository of a task, such as `astropy/astropy` of `astropy__astropy-12907`, or
+    `cli/cli` of `cli/cli:pr-1`: its tasks resemble one another.
     """
     found = _TASK.fullmatch(task)
     if found is None:
@@ -63,7 +63,7 @@ def swe_bench_report(path: Path) -> Iterator[LogAnswer]:
 
 
 def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], list[str]]:
-    """The tasks that are resolved, and all of which the report says whether they are."""
+    """Return the tasks that are resolved, and all of which the report says whether they are."""
     named = next(name for name in _RESOLVED if isinstance(document.get(name), list))
     resolved = {log_name(task, named, where) for task in log_list(document[named], named, where)}
     # What is pending was submitted, but its tests have not run yet.
@@ -174,7 +174,7 @@ def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
 
 
 def _trajectory(folder: Path, task: str) -> Mapping[str, object]:
-    """The `info` of a task's trajectory; empty where there is none."""
+    """Return the `info` of a task's trajectory; empty where there is none."""
     named = (f"{task}.traj.json", f"{task}.traj")
     for place in [folder / below / name for below in (task, "") for name in named]:
         # A task's name comes from the log, and must not lead out of its folder.

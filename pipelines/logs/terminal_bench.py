@@ -33,8 +33,8 @@ _UNKNOWN_ERRORS = ("unknown", "unknown_agent_error")
 
 
 def entrant_of(path: Path) -> str:
-    """The name of a log's agent where the log has none: its file's name, or that of its folder
-    where the file has the name that its harness gives to all.
+    """Return the name of a log's agent where the log has none: its file's name, or that of its
+    folder where the file has the name that its harness gives to all.
     """
     if path.name == "report.json":  # of one task, below its agent
         return path.absolute().parents[1].name
@@ -48,7 +48,7 @@ def entrant_of(path: Path) -> str:
 
 
 def is_run(document: Mapping[str, object]) -> bool:
-    """Whether this is a run of Terminal-Bench, finished or not."""
+    """Return whether this is a run of Terminal-Bench, finished or not."""
     if "resolved_ids" in document:
         return True
     results = document.get("results")
@@ -161,7 +161,7 @@ def harbor_job(path: Path) -> Iterator[LogAnswer]:
 
 
 def _reward(verdict: Mapping[str, object], where: str) -> float:
-    """The reward of a trial; 0 for one that was never given."""
+    """Return the reward of a trial; 0 for one that was never given."""
     rewards = verdict.get("rewards")
     if isinstance(rewards, Mapping):
         value = rewards.get("reward", next(iter(rewards.values()), None))

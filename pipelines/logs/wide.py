@@ -116,7 +116,7 @@ def outcomes_by_task(path: Path) -> Iterator[LogAnswer]:
 
 
 def is_agents_row(first: Mapping[str, object]) -> bool:
-    """Whether a table has a row an agent and a column a task: a name, then figures alone."""
+    """Return whether a table has a row an agent and a column a task: a name, then figures alone."""
     name = _agents_column(first)
     figures = [value for column, value in first.items() if column != name]
     return name is not None and len(figures) > 1 and all(map(_is_figure, figures))
@@ -127,7 +127,7 @@ def _agents_column(first: Mapping[str, object]) -> str | None:
 
 
 def _tried(value: object) -> str | None:
-    """The text of a cell; None where the agent has not tried the task."""
+    """Return the text of a cell; None where the agent has not tried the task."""
     text = (log_text(value) or "-").strip()
     return None if text.casefold() in _NOT_TRIED else text
 

@@ -89,13 +89,13 @@ class NativePath:
 
 
 def is_usage_only(event: str) -> bool:
-    """Whether an event of a chat stream holds its usage and nothing else."""
+    """Return whether an event of a chat stream holds its usage and nothing else."""
     whole = next(events_in(event), {})
     return not whole.get("choices") and bool(whole.get("usage"))
 
 
 def is_error(event: str) -> bool:
-    """Whether an event of a stream reports an error."""
+    """Return whether an event of a stream reports an error."""
     return "error" in event and any(map(error_of_event, events_in(event)))
 
 

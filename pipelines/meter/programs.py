@@ -407,8 +407,8 @@ def _fields_of(question: Question) -> dict[str, object]:
 
 
 def runs_on_workers(program: Program) -> bool:
-    """Whether workers of a cluster can run a part of a program: a command, or a function that can
-    be imported by its name.
+    """Return whether workers of a cluster can run a part of a program: a command, or a function
+    that can be imported by its name.
     """
     for _, part in program.parts(Metered):
         is_named = part.spec and inspect.isroutine(part.module)

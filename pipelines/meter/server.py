@@ -620,13 +620,15 @@ def _models(session: MeteredQuestion, name: str) -> Json:
 
 
 def wants_completion_limit(engine: Engine) -> bool:
-    """Whether the LM's limit of a reply is `max_completion_tokens`, as of reasoning models."""
+    """Return whether the LM's limit of a reply is `max_completion_tokens`, as of reasoning
+    models.
+    """
     return engine.habits.renames or is_reasoning_model(engine.model)
 
 
 def passes(engine: Engine, path: str) -> bool:
-    """Whether a request to a path is passed on unchanged: if the endpoint may serve the path, or
-    answers only from records.
+    """Return whether a request to a path is passed on unchanged: if the endpoint may serve the
+    path, or answers only from records.
     """
     if engine.endpoint is None:
         return True

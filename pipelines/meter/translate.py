@@ -111,7 +111,7 @@ async def embeddings(body: Json, ask: Ask, state: Conversation) -> tuple[Json, E
 
 
 def event(name: str | None, data: object) -> bytes:
-    """A server-sent event, with its name where the protocol has one."""
+    """Return a server-sent event, with its name where the protocol has one."""
     if not isinstance(data, str):
         data = json.dumps(data)
     written = f"data: {data}\n\n"

@@ -128,7 +128,7 @@ class PipelineStep:
         return f"{self.key} {self.program}"
 
     def plan(self, programs: Mapping[Any, object], **given: Any) -> Plan:
-        """The command's own plan, with the programs as they are by now, by name."""
+        """Return the command's own plan, with the programs as they are by now, by name."""
         options = {**self.options, "tracking": False, **given}
         program = programs.get(self.program)
         if Path(str(program)).is_dir():
@@ -162,7 +162,7 @@ class PipelineStep:
         return self.kind.plan(request)
 
     def without(self, name: str) -> PipelineStep:
-        """The step without what its options say of the agent or LM `name`."""
+        """Return the step without what its options say of the agent or LM `name`."""
         options = dict(self.options)
         for option, ends in BY_NAME.items():
             given = options.get(option) or ()
@@ -269,8 +269,8 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
 def _plan_step(
     step: PipelineStep, programs: Mapping[Any, object], share: Budget | None
 ) -> tuple[PipelineStep, Plan, dict[str, Unused]]:
-    """(the step without options for agents and LMs that only other programs have, its plan, what
-    such options are for).
+    """Return (the step without options for agents and LMs that only other programs have, its plan,
+    what such options are for).
     """
     without = dict[str, Unused]()
     while True:
@@ -320,8 +320,8 @@ def _programs(document: Mapping[str, object], home: Path) -> dict[str, str]:
 
 
 def _untrained(name: str, place: str) -> Program | str:
-    """The program as the contest is planned with it: one that an earlier step trains is not there
-    yet.
+    """Return the program as the contest is planned with it: one that an earlier step trains is not
+    there yet.
     """
     protocol = PROTOCOLS.find(name)
     learns = protocol is not None and protocol.learning is not None
@@ -376,7 +376,7 @@ def _check_space(space: object) -> None:
 
 
 def _data(document: Mapping[str, object], home: Path, shared: Mapping[str, Any]) -> dict[str, Any]:
-    """The questions by part. Where none are held out for validation, some of the training
+    """Return the questions by part. Where none are held out for validation, some of the training
     questions are, by the pipeline's seed.
     """
     named = document.get("data")

@@ -33,7 +33,7 @@ def interval_plot(
 
 
 def intervals_drawn(values: Mapping[str, Ends], rate: bool) -> tuple[Figure, Axes]:
-    """A figure and its axes, with a line for each name, the first on top."""
+    """Return a figure and its axes, with a line for each name, the first on top."""
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(values))
     # The first name is drawn at the bottom, and a reader begins at the top.
     for name, ends in reversed([*values.items()]):

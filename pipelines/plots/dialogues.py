@@ -48,8 +48,8 @@ def _interest(row: ResultRow) -> tuple[int, bool, int]:
 
 
 def dialogues_page(rows: Sequence[ResultRow], title: str, total: int) -> str:
-    """A page without scripts or links: question, options, every turn, the decision and the gold
-    answer.
+    """Return a page without scripts or links: question, options, every turn, the decision and the
+    gold answer.
 
     A worker's turn shows its steps, a supervisor's its decision and suggestion.
     """

@@ -45,7 +45,7 @@ def new_figure(
 
 
 def two_axes() -> tuple[Figure, list[Axes]]:
-    """A figure and its two axes side by side."""
+    """Return a figure and its two axes side by side."""
     return new_figure(10, 4, columns=2)
 
 

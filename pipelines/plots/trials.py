@@ -20,7 +20,9 @@ PLOTS = ("importances", "parallel_coordinates")
 
 
 def trials_frame(report: StudyReport) -> pd.DataFrame:
-    """A row for each trial: its number, its state, a column for each setting and each objective."""
+    """Return a row for each trial: its number, its state, a column for each setting and each
+    objective.
+    """
     import pandas as pd
 
     rows = []
@@ -32,8 +34,8 @@ def trials_frame(report: StudyReport) -> pd.DataFrame:
 
 
 def as_optuna(report: StudyReport) -> optuna.Study:
-    """The finished trials as an Optuna study in memory. Every setting is a choice there, since
-    Optuna's plots need to know what the values of all trials are.
+    """Return the finished trials as an Optuna study in memory. Every setting is a choice there,
+    since Optuna's plots need to know what the values of all trials are.
     """
     import optuna
 

@@ -41,8 +41,8 @@ class NoParameter(UserError):  # noqa: N818
 def made(
     where: str, name: str, parameters: Mapping[str, object], protocol: Protocol | None = None
 ) -> Program:
-    """The program of a protocol with these parameters, in which members and environments are made
-    already. Raises UserError for an unknown name or parameter.
+    """Return the program of a protocol with these parameters, in which members and environments are
+    made already. Raises UserError for an unknown name or parameter.
     """
     protocol = protocol or PROTOCOLS.find(name)
     if protocol is None:
@@ -70,19 +70,19 @@ def made(
 
 
 def embedder(model: str) -> Any:
-    """The embedder with the model of that name."""
+    """Return the embedder with the model of that name."""
     from ..data import embeddings  # imports NumPy
 
     return embeddings.Embedder(model)
 
 
 def takes(protocol: Protocol) -> list[str]:
-    """The parameters of a protocol that a user can set."""
+    """Return the parameters of a protocol that a user can set."""
     return [name for name in _signature(protocol) if name not in _NOT_SET]
 
 
 def takes_list(protocol: Protocol, name: str) -> bool:
-    """Whether a parameter is a list itself, as its annotation says."""
+    """Return whether a parameter is a list itself, as its annotation says."""
     parameter = _signature(protocol).get(name)
     annotation = str(parameter and parameter.annotation).removeprefix("Annotated[")
     return annotation.startswith(("Sequence[", "list[", "tuple["))
@@ -117,7 +117,7 @@ def check_names(protocol: Protocol, parameters: Mapping[str, object]) -> None:
 
 
 def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
-    """The parameters of the function or class that makes a protocol's programs."""
+    """Return the parameters of the function or class that makes a protocol's programs."""
     made_by = protocol.program
     # DSPy's metaclass hides the signature of a class.
     built = made_by.__init__ if isinstance(made_by, type) else made_by  # type: ignore[misc]
@@ -126,7 +126,7 @@ def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
 
 
 def no_protocol(spec: str) -> UserError:
-    """The error for a spec that names no program."""
+    """Return the error for a spec that names no program."""
     names, (name, colon, _) = written(), spec.partition(":")
     source = "module" if colon else "file"
     if known_model(spec) or spec.startswith("local/"):
@@ -192,7 +192,8 @@ ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_
 
 
 def environment_of(value: Any) -> Any:
-    """An environment by its text form; None, or an environment that is made already, as it is.
+    """Return an environment by its text form; None, or an environment that is made already, as it
+    is.
 
     Raises UserError for anything else, and where a file names code, or a wiki elsewhere than
     Wikipedia, which would be asked what the questions are about.

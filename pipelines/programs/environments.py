@@ -13,8 +13,8 @@ from ..base.settings import settings
 
 
 def built_in(environment_of: Callable[[str], Environment]) -> dict[str, Callable[..., Environment]]:
-    """What makes each environment from the text after its name; `environment_of` makes the one
-    that is recorded.
+    """Return what makes each environment from the text after its name; `environment_of` makes the
+    one that is recorded.
     """
 
     def recording(rest: str) -> RecordingEnvironment:

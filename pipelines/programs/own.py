@@ -13,7 +13,9 @@ from ...modules.protocols.foreign import COMMAND, ENDPOINT, FOLDER, Foreign, ask
 def own_program(
     module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
 ) -> Foreign:
-    """A user's own module or callable as a program, metered where it asks for an endpoint."""
+    """Return a user's own module or callable as a program, metered where it asks for an
+    endpoint.
+    """
     if not asks_for(module, ENDPOINT) and not asks_for(module, FOLDER):
         return Foreign(module, inputs, spec)
     from ..meter.programs import Metered
@@ -22,7 +24,9 @@ def own_program(
 
 
 def command_named(text: str, parameters: Mapping[str, Any]) -> Foreign:
-    """The command that a user names as `cmd:COMMAND`. Raises UserError where a file names it."""
+    """Return the command that a user names as `cmd:COMMAND`. Raises UserError where a file names
+    it.
+    """
     # A file of somebody else's must not start programs.
     refuse_from_file(f"the command {text!r}")
     unknown = sorted(parameters.keys() - {"timeout", "pass_env", "cwd"})

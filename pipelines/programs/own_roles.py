@@ -23,7 +23,7 @@ INSTEAD = (
 
 
 def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
-    """Roles of your own by name, for `own_roles`.
+    """Return roles of your own by name, for `own_roles`.
 
     Args:
         given: a YAML file, or what it holds: by name, `instruction`, `outputs` (field: description;
@@ -49,7 +49,7 @@ def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
 
 
 def role_document(given: object) -> object:
-    """What the file of that path says, or what is no path as it is. Raises UserError."""
+    """Return what the file of that path says, or what is no path as it is. Raises UserError."""
     if not isinstance(given, str | Path):
         return given
     such = "lawyer: {instruction: …, outputs: {answer: …}}"
@@ -59,7 +59,7 @@ def role_document(given: object) -> object:
 
 
 def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> Any:
-    """What is said of a role with the signature, tools and LM in place of their names."""
+    """Return what is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)
         if named is None:

@@ -15,7 +15,7 @@ def _papers() -> dict[str, dict[str, object]]:
 
 
 def bibtex(names: Collection[str]) -> list[str]:
-    """The BibTeX entries of papers, by their own names or those of their protocols."""
+    """Return the BibTeX entries of papers, by their own names or those of their protocols."""
     entries = []
     for key, paper in _papers().items():
         if key in names or paper["protocol"] in names:
@@ -25,7 +25,9 @@ def bibtex(names: Collection[str]) -> list[str]:
 
 
 def protocols_in(program: object) -> set[str]:
-    """The names of the protocols in what `Program.describe` says, those of members included."""
+    """Return the names of the protocols in what `Program.describe` says, those of members
+    included.
+    """
     names = set[str]()
     if isinstance(program, Mapping):
         if isinstance(program.get("program"), str):

@@ -39,7 +39,7 @@ def program_of(
     file: str | None = None,
     untrained: bool = False,
 ) -> Program:
-    """The program that a spec names.
+    """Return the program that a spec names.
 
     Args:
         spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
@@ -79,8 +79,8 @@ def program_of(
 
 
 def read_program(path: Path) -> dict[str, object]:
-    """The content of a YAML file of a program or search space. Raises UserError, also for addresses
-    and keys in it.
+    """Return the content of a YAML file of a program or search space. Raises UserError, also for
+    addresses and keys in it.
     """
     document = read_yaml(path, "program", "program: deliberation")
     if "data" in document and "program" not in document:
@@ -97,7 +97,7 @@ def _build(
     file: str | None,
     untrained: bool,
 ) -> Program:
-    """The program that a file's content describes; `where` begins an error."""
+    """Return the program that a file's content describes; `where` begins an error."""
     fields = dict(document)
     spec = fields.pop("program", None)
     if isinstance(spec, str) and spec.startswith(COMMAND):
@@ -158,7 +158,7 @@ def _make_parts(
     make_lm: MakeLM,
     inner: Mapping[str, object],
 ) -> dict[str, Any]:
-    """Constructor parameters with programs, environments and roles in place of their specs.
+    """Return constructor parameters with programs, environments and roles in place of their specs.
     `inner`: parameters of programs inside.
     """
     made_of = dict(parameters)
@@ -185,8 +185,8 @@ def _import_named(parameters: Mapping[str, Any]) -> None:
 
 
 def _member(member: object, make_lm: MakeLM, inner: Mapping[str, object]) -> str | Program:
-    """A member of an ensemble or a part of a router, which are left to read the bare name of a
-    strategy.
+    """Return a member of an ensemble or a part of a router, which are left to read the bare name of
+    a strategy.
     """
     if isinstance(member, str) and PROTOCOLS.find(member) is None and ":" not in member:
         return member

@@ -26,8 +26,8 @@ from ...modules.protocols.saved import (
 
 
 def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
-    """The JSON object in a file of the folder. Raises UserError unless it is plain JSON of limited
-    size.
+    """Return the JSON object in a file of the folder. Raises UserError unless it is plain JSON of
+    limited size.
     """
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".pkl", ".pickle"))
     if pickles:
@@ -62,7 +62,8 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def read_saved(folder: Path) -> SavedProgram:
-    """The content of a folder's `program.json`, checked as far as a file can be; nothing is built.
+    """Return the content of a folder's `program.json`, checked as far as a file can be; nothing is
+    built.
 
     Raises UserError naming the file.
     """

@@ -44,7 +44,8 @@ def load_program(
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> dspy.Module:
-    """The program that `program.save(folder)` wrote, or your own module that `fm.compile` wrote.
+    """Return the program that `program.save(folder)` wrote, or your own module that `fm.compile`
+    wrote.
 
     Args:
         folder: the folder of a saved program, or one that compile, tune or train wrote.
@@ -147,8 +148,8 @@ def saved_program(
 
 
 def own_lm(folder: Path) -> SavedLM | None:
-    """The LM that was saved with a program, for agents without one; None if there is none. Raises
-    UserError for a damaged file.
+    """Return the LM that was saved with a program, for agents without one; None if there is none.
+    Raises UserError for a damaged file.
     """
     try:
         written = read_object(folder / LM_FILE)
@@ -160,8 +161,8 @@ def own_lm(folder: Path) -> SavedLM | None:
 
 
 def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
-    """The program, with what is saved next to it: its own LM, made when it is first needed, and the
-    kinds of questions that it was measured on.
+    """Return the program, with what is saved next to it: its own LM, made when it is first needed,
+    and the kinds of questions that it was measured on.
     """
     folder = program_folder(Path(folder).expanduser())
     program.kinds = measured_kinds(folder)
@@ -173,8 +174,9 @@ def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> P
 
 
 def program_folder(folder: Path) -> Path:
-    """The folder of the program in a result's folder: that of a compilation, a study or a contest;
-    else the folder itself. Raises UserError if the command has not written its program yet.
+    """Return the folder of the program in a result's folder: that of a compilation, a study or a
+    contest; else the folder itself. Raises UserError if the command has not written its program
+    yet.
     """
     if (folder / FILE).exists():
         return folder
@@ -190,7 +192,9 @@ def program_folder(folder: Path) -> Path:
 
 
 def _find_folder(folder: str | Path) -> Path:
-    """The folder of a saved program, which may be that of a result. Raises UserError for others."""
+    """Return the folder of a saved program, which may be that of a result. Raises UserError for
+    others.
+    """
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
     place = program_folder(Path(folder).expanduser())
@@ -209,7 +213,9 @@ def _find_folder(folder: str | Path) -> Path:
 
 
 def named_again(folder: Path) -> str:
-    """Advice on how to name a run's program again that is code, and so not saved; else empty."""
+    """Return advice on how to name a run's program again that is code, and so not saved; else
+    empty.
+    """
     described = (read_object(folder / "run.json") or {}).get("program")
     match described:
         case {"program": "command", "command": str(command)}:
@@ -224,7 +230,8 @@ def named_again(folder: Path) -> str:
 def saved_module(
     folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., object]]
 ) -> Foreign:
-    """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its state.
+    """Return a user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
+    state.
 
     Args:
         changed: may have the name of the module's class as `program`.
@@ -264,8 +271,8 @@ def saved_module(
 def _module(
     name: str, signature: object, protocols: Mapping[str, Callable[..., object]]
 ) -> dspy.Module:
-    """A new module of the class that a file names. The class must be imported already, since no
-    code is imported by a name in a file. Raises UserError if it is not.
+    """Return a new module of the class that a file names. The class must be imported already, since
+    no code is imported by a name in a file. Raises UserError if it is not.
     """
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
@@ -312,7 +319,7 @@ class _Builder:
         self.opened: dict[str, Environment] = {}
 
     def build(self, described: Described, place: Path) -> Program:
-        """The program of a description; `place` is the folder of what it has learned. Raises
+        """Return the program of a description; `place` is the folder of what it has learned. Raises
         UserError if it cannot be made.
         """
         fields = {str(key): value for key, value in described.items()}
@@ -360,7 +367,7 @@ class _Builder:
             ) from None
 
     def _make(self, described: Any) -> Any:
-        """The program that a value describes; any other value as it is."""
+        """Return the program that a value describes; any other value as it is."""
         if not _is_program(described):
             return described
         if described["program"] == "foreign":
@@ -374,15 +381,15 @@ class _Builder:
         return self.build(described, self.folder / place)
 
     def _role(self, role: Any) -> Any:
-        """A user's own role, with its tools in place of their fingerprints."""
+        """Return a user's own role, with its tools in place of their fingerprints."""
         if not isinstance(role, Mapping) or not isinstance(role.get("tools"), list):
             return role
         tools = [tool if tool == HERE else self._environment(tool) for tool in role["tools"]]
         return {**role, "tools": tools}
 
     def _environment(self, fingerprint: object) -> Any:
-        """The environment with this fingerprint: the one that the user gave, else as it was saved.
-        Raises UserError if it cannot be made, or has changed.
+        """Return the environment with this fingerprint: the one that the user gave, else as it was
+        saved. Raises UserError if it cannot be made, or has changed.
         """
         if isinstance(self.override, Mapping):  # fingerprint → tool, of the user's own roles
             self.used = True
@@ -431,7 +438,7 @@ def _is_program(value: object) -> bool:
 
 
 def _same(described: object, saved: object, elsewhere: bool) -> bool:
-    """Whether a description has all that was saved; that of a later version may have more.
+    """Return whether a description has all that was saved; that of a later version may have more.
 
     `elsewhere`: the user gave another environment.
     """
@@ -471,8 +478,8 @@ def _seat(
 
 
 def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> dspy.BaseLM:
-    """The LM that a file describes, made by `make_lm`, which gets `seat` and `addressed` if it has
-    such parameters. Raises UserError for one that cannot be made.
+    """Return the LM that a file describes, made by `make_lm`, which gets `seat` and `addressed` if
+    it has such parameters. Raises UserError for one that cannot be made.
     """
     if "://" in saved_lm.name:
         raise UserError(

@@ -46,8 +46,8 @@ class Unused(UserError):  # noqa: N818
 
 
 def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
-    """The program that a user gives: one of folkmoot's, a spec or folder, any `dspy.Module`, or a
-    callable. For the last two, `inputs` maps their fields to the question's.
+    """Return the program that a user gives: one of folkmoot's, a spec or folder, any `dspy.Module`,
+    or a callable. For the last two, `inputs` maps their fields to the question's.
 
     Raises UserError for anything else.
     """
@@ -94,11 +94,13 @@ class Seating:
         self._made: dict[tuple[object, ...], dspy.BaseLM] = {}
 
     def _of(self, option: str) -> Any:
-        """The request's value of an option; None if its command does not have it."""
+        """Return the request's value of an option; None if its command does not have it."""
         return getattr(self.options, option, None)
 
     def asked(self, option: str) -> Any:
-        """The values of an option without its defaults: those that the user gave for this run."""
+        """Return the values of an option without its defaults: those that the user gave for this
+        run.
+        """
         values = self._of(option)
         defaults = self.options.defaults.get(option, ((), ""))[0]
         if defaults and isinstance(values, Sequence):
@@ -128,7 +130,7 @@ class Seating:
         return parse_settings(self._of("lm_set"))
 
     def chosen_for(self, seat: str) -> dict[str, object]:
-        """The --lm-set settings of an agent, which override those of all agents."""
+        """Return the --lm-set settings of an agent, which override those of all agents."""
         settings: dict[str, object] = {}
         # From the most general name to the agent's own, since later settings override.
         for name in (EVERY, *reversed(_names_of(seat))):
@@ -138,8 +140,8 @@ class Seating:
     def make(
         self, name: object = None, *, seat: str = EVERY, addressed: bool = False, **settings: object
     ) -> Any:
-        """The LM of this name with the request's options, which `settings` override; an LM is
-        returned as it is. Equal LMs are made once. Raises UserError for an option that would not
+        """Return the LM of this name with the request's options, which `settings` override; an LM
+        is returned as it is. Equal LMs are made once. Raises UserError for an option that would not
         change an LM that is made already.
 
         For an LM of a saved program, `seat` is its agent, and `addressed` says that it had an
@@ -206,7 +208,7 @@ class Seating:
             )
 
     def _given(self) -> list[str]:
-        """The settings of all LMs that were given for this run."""
+        """Return the settings of all LMs that were given for this run."""
         given: list[str] = []
         for name in ("temperature", "max_tokens", "answer_form"):
             if name not in self.options.defaults and self._of(name) is not None:
@@ -281,8 +283,8 @@ class Seating:
         return as_recorded(program, rest), rest
 
     def _with_own_lms(self, program: Program, fallback: Any) -> Program:
-        """The program with the LMs of agents that have a name, an address or settings of their
-        own.
+        """Return the program with the LMs of agents that have a name, an address or settings of
+        their own.
         """
         names, bases, changed = self.seated, self.addresses, list[str]()
         for name in program.seats():
@@ -302,8 +304,8 @@ class Seating:
     def _make_for(
         self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]
     ) -> dspy.BaseLM:
-        """The LM of one agent, at an address of its own and with settings that it keeps, if any.
-        Raises UserError for an address of an LM without one.
+        """Return the LM of one agent, at an address of its own and with settings that it keeps, if
+        any. Raises UserError for an address of an LM without one.
         """
         if isinstance(name, str) and name.startswith(_REPLAY):
             return replayed(Path(name.removeprefix(_REPLAY)), seat)
@@ -332,8 +334,8 @@ class Seating:
 
 
 def as_recorded(program: Program, language_model: object) -> Program:
-    """The program; if the LM replays a run in which several LMs answered, a copy whose agents have
-    those LMs. Raises UserError for an agent that the record does not have.
+    """Return the program; if the LM replays a run in which several LMs answered, a copy whose
+    agents have those LMs. Raises UserError for an agent that the record does not have.
     """
     folder = getattr(language_model, "recorded", None)
     if folder is None or read_lms(folder).keys() == {EVERY}:
@@ -361,8 +363,8 @@ def _seat_as_recorded(program: Program, folder: Path) -> dspy.BaseLM | None:
 
 
 def _lms_by_seat(lms: AnyLM | None) -> Mapping[str, str | dspy.BaseLM]:
-    """The LMs of a request as agent → LM or its name; `*` stands for every agent. Raises UserError
-    for a list without agents.
+    """Return the LMs of a request as agent → LM or its name; `*` stands for every agent. Raises
+    UserError for a list without agents.
     """
     if lms is None or isinstance(lms, str | Sequence):
         unseated = isinstance(lms, list | tuple) and not any("=" in str(name) for name in lms)
@@ -378,7 +380,7 @@ def _lms_by_seat(lms: AnyLM | None) -> Mapping[str, str | dspy.BaseLM]:
 
 
 def seat_in(value: str) -> tuple[str, str]:
-    """The agent and the value in `[AGENT=]VALUE`; `*` stands for every agent."""
+    """Return the agent and the value in `[AGENT=]VALUE`; `*` stands for every agent."""
     match = _SEATED.fullmatch(value)
     if match is None:
         return EVERY, value
@@ -386,8 +388,8 @@ def seat_in(value: str) -> tuple[str, str]:
 
 
 def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str) -> dict[str, str]:
-    """`[AGENT=]VALUE` options as agent → value, with `*` for every agent; a mapping is one already.
-    Raises UserError for an agent with two values.
+    """Return `[AGENT=]VALUE` options as agent → value, with `*` for every agent; a mapping is one
+    already. Raises UserError for an agent with two values.
     """
     if isinstance(values, Mapping):
         return dict(values)
@@ -410,7 +412,7 @@ def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str)
 
 
 def parse_sets(pairs: Pairs) -> dict[str, object]:
-    """The constructor parameters in `KEY=VALUE` pairs, whose values are YAML (`2`, `true`,
+    """Return the constructor parameters in `KEY=VALUE` pairs, whose values are YAML (`2`, `true`,
     `[a, b]`, `text`); a mapping is returned as it is. Raises UserError.
     """
     if isinstance(pairs, Mapping):
@@ -434,8 +436,8 @@ def parse_sets(pairs: Pairs) -> dict[str, object]:
 
 
 def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
-    """`[AGENT.]KEY=VALUE` options as agent → settings; a value is read as JSON, else as a word.
-    Raises UserError.
+    """Return `[AGENT.]KEY=VALUE` options as agent → settings; a value is read as JSON, else as a
+    word. Raises UserError.
     """
     seated: dict[str, dict[str, object]] = {}
     if isinstance(values, Mapping):
@@ -462,8 +464,8 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
 
 
 def parse_prices(values: Pairs) -> dict[str, Prices]:
-    """`MODEL=IN,OUT[,CACHED]` options, in USD per million tokens, as model → prices per token.
-    Without a third price, cached prompt tokens cost as much as others. Raises UserError.
+    """Return `MODEL=IN,OUT[,CACHED]` options, in USD per million tokens, as model → prices per
+    token. Without a third price, cached prompt tokens cost as much as others. Raises UserError.
     """
     prices: dict[str, Prices] = {}
     if isinstance(values, Mapping):
@@ -484,14 +486,14 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
 
 
 def _prices_text(amounts: object) -> object:
-    """Prices as they are written on the command line."""
+    """Return prices as they are written on the command line."""
     if isinstance(amounts, list | tuple):
         return ",".join(map(str, amounts))
     return amounts
 
 
 def _kept(language_model: dspy.BaseLM) -> dict[str, object]:
-    """The settings and the profile of an LM that is made again at another address."""
+    """Return the settings and the profile of an LM that is made again at another address."""
     kept = settings_of(language_model)
     if profile_of(language_model) is not None:
         kept["profile"] = language_model.profile
@@ -499,23 +501,25 @@ def _kept(language_model: dspy.BaseLM) -> dict[str, object]:
 
 
 def _names_of(seat: str) -> tuple[str, ...]:
-    """The names that mean an agent, its own first: for NAME.INDEX.STEP also NAME.INDEX and NAME."""
+    """Return the names that mean an agent, its own first: for NAME.INDEX.STEP also NAME.INDEX and
+    NAME.
+    """
     parts = seat.split(".")
     return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
 def _find(values: Mapping[str, T], seat: str) -> T | None:
-    """The value for an agent, by the most specific name that means it; None without one."""
+    """Return the value for an agent, by the most specific name that means it; None without one."""
     return next((values[name] for name in _names_of(seat) if name in values), None)
 
 
 def _models(program: Program) -> list[str]:
-    """The names of the agents' own LMs."""
+    """Return the names of the agents' own LMs."""
     return [
         seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None
     ]
 
 
 def _has_address(name: object) -> bool:
-    """Whether a name is that of an LM that is reached at an address."""
+    """Return whether a name is that of an LM that is reached at an address."""
     return isinstance(name, str) and not name.startswith(("local/", _REPLAY))

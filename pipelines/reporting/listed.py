@@ -63,7 +63,7 @@ def _places(folder: Path) -> Iterator[tuple[Path, Kind]]:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether a process is writing to the folder."""
+    """Return whether a process is writing to the folder."""
     try:
         with locked(folder, wait=False):
             return False

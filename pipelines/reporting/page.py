@@ -148,7 +148,7 @@ def _gains(counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
-    """The runs of each group as the page shows them.
+    """Return the runs of each group as the page shows them.
 
     The answers of one agent are shown where there is no dialogue to read.
     """
@@ -185,7 +185,7 @@ def page_of(
     headline: str,
     cited: Sequence[str],
 ) -> str:
-    """The whole page: one script of its own, no request to anywhere, every text from outside
+    """Return the whole page: one script of its own, no request to anywhere, every text from outside
     cleaned and escaped. `cited` has papers as BibTeX.
     """
     everything = list(chain.from_iterable(runs))

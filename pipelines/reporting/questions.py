@@ -153,8 +153,8 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[object]:
 
 
 def _turn(turn: ShownTurn) -> list[object]:
-    """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
-    `TURNED`), note, and steps (thought, action, observation) with how many there are more.
+    """Return agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place
+    in `TURNED`), note, and steps (thought, action, observation) with how many there are more.
     """
     # Lists and numbers instead of names: a page of 10,000 questions repeats them as often.
     shown_turn = [
@@ -168,7 +168,7 @@ def _turn(turn: ShownTurn) -> list[object]:
 
 
 def _pack(lines: Iterable[str]) -> Iterator[list[object]]:
-    """Lines as packs: a number of them, and their deflate in base64."""
+    """Yield lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
     # The None after the last line closes the last pack.
     for line in chain(lines, [None]):
@@ -185,7 +185,7 @@ def _json(value: object) -> str:
 
 
 def json_in_page(value: object) -> Markup:
-    """A value as JSON for a script element of the page."""
+    """Return a value as JSON for a script element of the page."""
     return _safe(_json(value))
 
 
@@ -195,7 +195,7 @@ def _safe(text: str) -> Markup:
 
 
 def _answers_text(answers: Sequence[str | None]) -> str | None:
-    """The answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
+    """Return the answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
     if len(answers) == 1:
         return answers[0]
     counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()

@@ -168,7 +168,7 @@ def _open_runs(
 def _group(
     runs: Sequence[Evaluation], names: Sequence[str], how: Mapping[str, Any]
 ) -> tuple[list[RunGroup], list[str]]:
-    """Each run with the first group whose questions it shares; and, in words, which are not
+    """Return each run with the first group whose questions it shares; and, in words, which are not
     compared.
     """
     groups: list[tuple[list[str], list[Evaluation], dict[str, int]]] = []

@@ -37,8 +37,8 @@ _GROUPS = {
 
 
 def measured(figure: str, run: Evaluation) -> ScoreFields | None:
-    """A figure of a run; None with nothing to measure it on. Failed questions count as wrong.
-    Raises KeyError for an unknown figure.
+    """Return a figure of a run; None with nothing to measure it on. Failed questions count as
+    wrong. Raises KeyError for an unknown figure.
     """
     if figure in _SCORES:
         return run.summary.scores.get(_SCORES[figure])
@@ -59,14 +59,14 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
 
 
 def _judge(row: ResultRow) -> float | None:
-    """Whether the judge is right, where it was asked; one that could not be read is not."""
+    """Return whether the judge is right, where it was asked; one that could not be read is not."""
     if not any(turn.agent == JUDGE for turn in row.transcript):
         return None
     return float(row.decided_by == JUDGE and bool(row.correct))
 
 
 def _individual(row: ResultRow) -> float:
-    """The share of a network's agents that are right; in a failed row none is."""
+    """Return the share of a network's agents that are right; in a failed row none is."""
     report: Mapping[str, Any] = network_report([row])
     return float(report.get("individual", 0.0))
 
@@ -80,7 +80,7 @@ _OF_ROW: dict[str, Callable[[ResultRow], float | None]] = {
 
 
 def on_records(figure: str, scores: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A figure among the scores of a network that was tested on recorded answers."""
+    """Return a figure among the scores of a network that was tested on recorded answers."""
     if figure == "improvement":
         scores = {figure: scores["differences"]["consensus"]["individual"], **scores}
     return {**scores[figure], "n": scores["questions"]}
@@ -113,8 +113,8 @@ class Between:
 
 
 def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
-    """The differences between rows that the paper compares and that were measured on the same
-    questions; `runs` is by a row's name.
+    """Return the differences between rows that the paper compares and that were measured on the
+    same questions; `runs` is by a row's name.
     """
     found = list[Between]()
     for row, rival in table.pairs():
@@ -139,7 +139,9 @@ def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
 
 
 def unanimous(runs: Iterable[Evaluation]) -> dict[str, list[str]]:
-    """The ids of the questions that all runs solve, and that all fail; none with one run alone."""
+    """Return the ids of the questions that all runs solve, and that all fail; none with one run
+    alone.
+    """
     scores = defaultdict[str, list[float]](list)
     for run in runs:
         for row in run.rows:

@@ -60,7 +60,7 @@ class ReproductionPlan(PlanOfSteps):
         return {self.rows_of(folder): run for folder, run in self.runs.items()}
 
     def account(self) -> Account | None:
-        """What earlier attempts left of the budget, which holds for all runs together."""
+        """Return what earlier attempts left of the budget, which holds for all runs together."""
         engines, ledgers = list[Any](), list[Path]()
         for folder, run in self.runs.items():
             engines += run.engines
@@ -69,7 +69,7 @@ class ReproductionPlan(PlanOfSteps):
         return account_of(self.request.budget, engines, *ledgers)
 
     def rows_of(self, folder: Path) -> str:
-        """The names of the rows that a run is for."""
+        """Return the names of the rows that a run is for."""
         return ", ".join(name for name, own in self.folders.items() if own == folder)
 
 
@@ -145,7 +145,7 @@ def _training(row: Row, request: ReproduceRequest, out: Path) -> TrainRequest:
 
 
 def _program(row: Row, request: ReproduceRequest) -> dict[str, Any]:
-    """The settings of a row's program, with the user's environment and prompts."""
+    """Return the settings of a row's program, with the user's environment and prompts."""
     program = dict(row.program or {})
     if request.environment and "environment" in program:
         program["environment"] = request.environment
@@ -155,7 +155,7 @@ def _program(row: Row, request: ReproduceRequest) -> dict[str, Any]:
 
 
 def _asking(row: Row, request: ReproduceRequest) -> dict[str, Any]:
-    """How LMs are asked: by the user's for every seat, or on top of the paper's models."""
+    """Return how LMs are asked: by the user's for every seat, or on top of the paper's models."""
     lms = Seating(request).seated
     if EVERY not in lms:
         # An LM that is named for one agent replaces the paper's there alone.
@@ -174,8 +174,8 @@ def _least(*limits: int | None) -> int | None:
 
 
 def _divided(request: ReproduceRequest, networks: Sequence[Row]) -> tuple[Outcomes, Outcomes]:
-    """The recorded answers to questions to learn from, and to others to test on. Raises UserError
-    where the request has no networks, and for options about asking.
+    """Return the recorded answers to questions to learn from, and to others to test on. Raises
+    UserError where the request has no networks, and for options about asking.
     """
     if not networks:
         raise UserError(

@@ -58,8 +58,8 @@ class Table:
     against: Mapping[str, list[str]] = field(default_factory=dict)
 
     def pairs(self) -> Iterator[tuple[Row, Row]]:
-        """The pairs of rows that the paper compares: `against` maps the name of a row to those of
-        its rivals, or a part of it to the parts that stand there in theirs.
+        """Yield the pairs of rows that the paper compares: `against` maps the name of a row to
+        those of its rivals, or a part of it to the parts that stand there in theirs.
         """
         by_id = {row.id: row for row in self.rows}
         for row in self.rows:
@@ -78,7 +78,7 @@ class Table:
 
 @cache
 def tables() -> Mapping[str, Table]:
-    """All tables by name, in the order of the papers."""
+    """Return all tables by name, in the order of the papers."""
     found = {}
     for paper in PAPERS:
         document = read_yaml(FOLDER / f"{paper}.yaml", "paper", "title: …")
@@ -99,8 +99,8 @@ def models() -> Mapping[str, Mapping[str, Any]]:
 
 
 def select(spec: str | None) -> tuple[Table, list[Row]]:
-    """The table and the rows that PAPER/TABLE[/ROW] names; ROW may be the first parts of a name, or
-    a pattern with `*`.
+    """Return the table and the rows that PAPER/TABLE[/ROW] names; ROW may be the first parts of a
+    name, or a pattern with `*`.
 
     Raises UserError, with what was probably meant, for a table or row that there is not.
     """

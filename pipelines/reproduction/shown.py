@@ -132,7 +132,7 @@ def _program(row: Row) -> str:
 
 
 def _questions(row: Row) -> str:
-    """The sample of a row, such as `300 of gsm1k (test)`."""
+    """Return the sample of a row, such as `300 of gsm1k (test)`."""
     if row.program is None:
         return ""
     return f"{row.data.get('limit', 'all')} of {row.data['questions']} ({row.data['split']})"

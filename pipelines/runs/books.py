@@ -146,7 +146,7 @@ def open_books(
 def account_of(
     budget: str | Budget | None, engines: Iterable[object], *folders: Path
 ) -> Account | None:
-    """The budget that is left after the payments in the ledgers of `folders`; None without a
+    """Return the budget that is left after the payments in the ledgers of `folders`; None without a
     budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget
     that cannot be enforced.
     """
@@ -158,7 +158,7 @@ def account_of(
 
 
 def _paid_by_rows(folder: Path) -> Usage:
-    """The bill of the rows in a folder, and in those of its parts."""
+    """Return the bill of the rows in a folder, and in those of its parts."""
     # Runs of a contest or of a study lie one or two folders deeper.
     files = [each for part in ("", "*/", "*/*/") for each in folder.glob(part + RESULTS)]
     rows = (row for file in files for row in records(file, ("usage",)))

@@ -21,8 +21,9 @@ MOST_FAILED = 0.05
 
 
 def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
-    """The smallest true difference (0 to 1) that n paired questions show with 80% power; 1 if there
-    is none. `discordant` is the share of questions that only one of two programs gets right.
+    """Return the smallest true difference (0 to 1) that n paired questions show with 80% power; 1
+    if there is none. `discordant` is the share of questions that only one of two programs gets
+    right.
     """
     if n < fewest:
         return 1.0
@@ -30,7 +31,9 @@ def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> floa
 
 
 def smallest_differences(n: int) -> tuple[float, float]:
-    """The smallest differences that n questions show where two programs differ on DISCORDANT."""
+    """Return the smallest differences that n questions show where two programs differ on
+    DISCORDANT.
+    """
     low, high = DISCORDANT
     return smallest_difference(n, low), smallest_difference(n, high)
 
@@ -48,8 +51,8 @@ def shows(n: int, *, is_rate: bool = True) -> str:
 
 
 def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
-    """Caveats of a run: failed questions, questions without a row, and repeats. `counts` come from
-    its summary, and `finished` is the number of questions with a row.
+    """Return caveats of a run: failed questions, questions without a row, and repeats. `counts`
+    come from its summary, and `finished` is the number of questions with a row.
     """
     errors, rows, questions = counts.errors, counts.rows, counts.questions
     notes = []
@@ -72,14 +75,14 @@ def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
 
 
 def too_many_failed(errors: int, rows: int) -> bool:
-    """Whether so many of the rows are errors that their scores are no result: nothing may be
+    """Return whether so many of the rows are errors that their scores are no result: nothing may be
     concluded from them.
     """
     return errors > MOST_FAILED * rows
 
 
 def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
-    """A sentence on a run of whose rows too many are errors, without a full stop; empty for
+    """Return a sentence on a run of whose rows too many are errors, without a full stop; empty for
     others.
     """
     if not too_many_failed(errors, rows):

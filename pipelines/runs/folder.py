@@ -49,7 +49,9 @@ class TemporaryFolder:
 
 
 def is_temporary(folder: Path) -> bool:
-    """Whether a folder is one that the user has not named, so that its name tells nothing."""
+    """Return whether a folder is one that the user has not named, so that its name tells
+    nothing.
+    """
     return folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(TEMPORARY)
 
 

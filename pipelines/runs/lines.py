@@ -37,8 +37,8 @@ SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
 
 
 def score_line(summary: Summary) -> str:
-    """The score with its interval, the number of questions, and the errors and unreadable answers
-    among the wrong ones.
+    """Return the score with its interval, the number of questions, and the errors and unreadable
+    answers among the wrong ones.
     """
     counts = summary.counts
     if not counts.rows:
@@ -65,7 +65,7 @@ def _limit_advice(summary: Summary) -> str:
 
 
 def flaky_line(summary: Summary) -> str:
-    """The questions that flip between repeats, and how often; empty where none does."""
+    """Return the questions that flip between repeats, and how often; empty where none does."""
     if not summary.flaky:
         return ""
     number = len(summary.flaky)
@@ -82,7 +82,7 @@ def flaky_line(summary: Summary) -> str:
 
 
 def repeats_line(summary: Summary) -> str:
-    """Whether more repeats or more questions would tell more; empty without repeats."""
+    """Return whether more repeats or more questions would tell more; empty without repeats."""
     if summary.spread is None:
         return ""
     spread = Spread(**summary.spread)
@@ -97,9 +97,9 @@ def repeats_line(summary: Summary) -> str:
 
 
 def unmetered_line(summary: Summary) -> str:
-    """The number of questions on which a metered program made no call through the meter, and of
-    calls that were refused, with the last reason, which the program may have passed over; empty if
-    none.
+    """Return the number of questions on which a metered program made no call through the meter, and
+    of calls that were refused, with the last reason, which the program may have passed over; empty
+    if none.
     """
     parts = []
     if silent := summary.report.get("unmetered"):
@@ -115,8 +115,8 @@ def unmetered_line(summary: Summary) -> str:
 
 
 def bill_line(summary: Summary, seconds: float | None = None) -> str:
-    """The amount paid, and the cost per 1,000 questions, including answers that were paid for
-    earlier.
+    """Return the amount paid, and the cost per 1,000 questions, including answers that were paid
+    for earlier.
     """
     usage = summary.paid or summary.usage
     calls, cost = calls_used(usage.calls), usage.cost_usd
@@ -140,7 +140,7 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
 
 
 def _calls_left(summary: Summary) -> str:
-    """How many calls of the run's budget are left; empty without such a budget."""
+    """Return how many calls of the run's budget are left; empty without such a budget."""
     from ..base.budget import Budget  # imports DSPy, which a comparison does not need
 
     budget = summary.run.settings.budget
@@ -152,7 +152,9 @@ def _calls_left(summary: Summary) -> str:
 
 
 def result_lines(summary: Summary) -> dict[str, str]:
-    """The figures of a summary that its score and its bill leave out, one line each, by name."""
+    """Return the figures of a summary that its score and its bill leave out, one line each, by
+    name.
+    """
     lines = {name.replace("_", " "): percent(score) for name, score in summary.scores.items()}
     if summary.counts.errors == summary.counts.rows:
         lines = {summary.metric: f"not measured: {score_line(summary)}"}
@@ -173,7 +175,7 @@ def result_lines(summary: Summary) -> dict[str, str]:
 
 
 def judge_words(judge: JudgeFields) -> str:
-    """The agreement of a judge with people, in words."""
+    """Return the agreement of a judge with people, in words."""
     agreement, kappa = judge.agreement, judge.kappa
     if agreement is None or kappa is None:
         return f"{judge.lm}, not checked against people: give a sample that people graded"
@@ -185,7 +187,9 @@ def judge_words(judge: JudgeFields) -> str:
 
 
 def highlights(report: Mapping[str, object]) -> dict[str, str]:
-    """A line for each entry of a protocol's own report: its name, and its figure or figures."""
+    """Return a line for each entry of a protocol's own report: its name, and its figure or
+    figures.
+    """
     lines = {}
     for key, value in report.items():
         shown = _figure(value)
@@ -245,7 +249,7 @@ def evaluation_line(label: str, state: Progress) -> ProgressLine:
 
 
 def progress_parts(state: Progress) -> Iterable[str]:
-    """The figures of the progress line, which fits 80 columns: done, score so far with the
+    """Yield the figures of the progress line, which fits 80 columns: done, score so far with the
     half-width of its 95% interval, errors, and cost (calls where it is unknown).
     """
     yield f"{state.done:,}/{state.total:,}"
@@ -260,5 +264,5 @@ def progress_parts(state: Progress) -> Iterable[str]:
 
 
 def spent(usage: Usage) -> str:
-    """The cost so far, or the calls where it is unknown or nothing."""
+    """Return the cost so far, or the calls where it is unknown or nothing."""
     return money(usage.cost_usd) if usage.cost_usd else calls_used(usage.calls)

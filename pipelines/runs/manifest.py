@@ -73,9 +73,9 @@ class RunFolder:
     others: Mapping[str, str] = field(default_factory=dict)
 
     def earlier(self, folder: Path, about: Mapping[str, object]) -> dict[str, Any]:
-        """The description of an earlier attempt at the same run in the folder; empty for a new one.
-        Writes nothing. Raises UserError for a damaged file, another run or foreign files, OSError
-        for an unreadable one.
+        """Return the description of an earlier attempt at the same run in the folder; empty for a
+        new one. Writes nothing. Raises UserError for a damaged file, another run or foreign files,
+        OSError for an unreadable one.
         """
         path = folder / self.file
         check_kind(folder, self.file)
@@ -178,7 +178,7 @@ def made_with() -> MadeWith:
 
 @cache
 def versions() -> Mapping[str, str]:
-    """The installed version of Python and of every package that can change a result."""
+    """Return the installed version of Python and of every package that can change a result."""
     installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -189,7 +189,7 @@ def versions() -> Mapping[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit of the user's working folder, or None outside a repository."""
+    """Return the commit of the user's working folder, or None outside a repository."""
     try:
         answer = subprocess.run(
             # On a slow network disk, git may take longer than a run should wait.
@@ -207,8 +207,8 @@ def git_commit() -> str | None:
 
 
 def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
-    """The run in a folder, if any, and the runs beside it, latest first, each with its manifest;
-    used for estimates and for suggesting comparisons.
+    """Return the run in a folder, if any, and the runs beside it, latest first, each with its
+    manifest; used for estimates and for suggesting comparisons.
     """
     beside: list[Path] = []
     with suppress(OSError):
@@ -220,8 +220,8 @@ def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
 
 
 def rival_of(folder: Path, run: Manifest) -> Path | None:
-    """The latest run beside a folder with the same questions and metric, an answer, and another
-    program or LM, which did not stop early.
+    """Return the latest run beside a folder with the same questions and metric, an answer, and
+    another program or LM, which did not stop early.
     """
     for other, manifest in former_runs(folder):
         # The same program with the same LMs would be compared with itself.

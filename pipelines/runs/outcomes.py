@@ -126,7 +126,7 @@ class Outcomes:
         return self.strategies or (None,)
 
     def take(self, places: Sequence[int]) -> Outcomes:
-        """The table with only the questions at these places, in this order."""
+        """Return the table with only the questions at these places, in this order."""
         rows = np.asarray(places, dtype=np.intp)
         return self._with(
             lambda cells: cells[rows],
@@ -136,8 +136,8 @@ class Outcomes:
         )
 
     def only(self, strategies: Sequence[str]) -> Outcomes:
-        """The table with only these strategies, in this order. Raises UserError for one without
-        outcomes.
+        """Return the table with only these strategies, in this order. Raises UserError for one
+        without outcomes.
         """
         for name in strategies:
             if name not in self.strategies:
@@ -149,9 +149,9 @@ class Outcomes:
         return self._with(lambda cells: cells[:, :, ways], strategies=tuple(strategies))
 
     def like(self, agents: Sequence[str], strategies: Sequence[str]) -> Outcomes:
-        """The same answers with agents and strategies in this order; answers of those not in the
-        table are missing. Raises UserError for an agent or strategy of the table that is not among
-        them.
+        """Return the same answers with agents and strategies in this order; answers of those not in
+        the table are missing. Raises UserError for an agent or strategy of the table that is not
+        among them.
         """
         ways = tuple(strategies) or (None,)
         for what, have, want in (
@@ -181,14 +181,14 @@ class Outcomes:
     def _with(
         self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], **named: Any
     ) -> Outcomes:
-        """The same table with the same change to all arrays, and new names for the axes."""
+        """Return the same table with the same change to all arrays, and new names for the axes."""
         answers, correct, present = map(change, (self.answers, self.correct, self.present))
         return replace(self, answers=answers, correct=correct, present=present, **named)
 
 
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
-    """The outcomes in one or several JSONL files: outcome tables, `results.jsonl` files, or run
-    folders.
+    """Return the outcomes in one or several JSONL files: outcome tables, `results.jsonl` files, or
+    run folders.
 
     A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer",
     "correct"}`, with a `repeat` from 0 on where a question was answered several times; group,
@@ -259,7 +259,7 @@ def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
 
 
 def outcome_of(row: Mapping[str, object], where: str) -> RecordedOutcome:
-    """A checked row of an outcome table. Raises UserError beginning with `where`."""
+    """Return a checked row of an outcome table. Raises UserError beginning with `where`."""
     if wrong := misfit(row, _ROW):
         raise UserError(f"{where}: {wrong!r} is missing or not valid: write {_SHAPE}")
     if "trial" not in row:
@@ -423,7 +423,7 @@ def _add_results(path: Path, table: _Table) -> None:
 
 
 def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
-    """The outcomes in a row of `results.jsonl`.
+    """Return the outcomes in a row of `results.jsonl`.
 
     Every agent's last answer counts; for a single agent, the row's answer. Turns that prepare an
     answer do not count. In a network, an agent has a strategy for each question. In other programs,
@@ -466,7 +466,7 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
 
 
 def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]:
-    """The agent of a turn, and its strategy."""
+    """Return the agent of a turn, and its strategy."""
     if turn.strategy is not None or "imported" in run:
         return name, turn.strategy
     # Several agents with one strategy are told apart by a number, such as `cot.1`.
@@ -479,7 +479,7 @@ def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]
 
 
 def _group(row: ResultRow, run: Manifest) -> str | None:
-    """The first of the groups that scores are reported by, else the name of the data set."""
+    """Return the first of the groups that scores are reported by, else the name of the data set."""
     meta = row.get("meta") or {}
     for name in GROUPS:
         if meta.get(name) is not None:

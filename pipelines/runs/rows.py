@@ -110,7 +110,7 @@ def row_of(
     seconds: float,
     repeat: int = 0,
 ) -> ResultRow:
-    """The row of an answered question with the metric's result, or its error as text."""
+    """Return the row of an answered question with the metric's result, or its error as text."""
     error = graded if isinstance(graded, str) else None
     row = _row(question, seconds, error, prediction.usage, repeat)
     row["answer"] = prediction.answer
@@ -135,7 +135,7 @@ def row_of(
 def error_row(
     question: Question, error: str, usage: UsageFields, seconds: float, repeat: int = 0
 ) -> ResultRow:
-    """The row of a failed question; it counts as wrong and is shown separately."""
+    """Return the row of a failed question; it counts as wrong and is shown separately."""
     row = _row(question, seconds, error, usage, repeat)
     if question.kind == "span":
         row["em"] = row["f1"] = 0.0
@@ -170,7 +170,7 @@ def _row(
 
 
 def _strict(prediction: dspy.Prediction) -> bool:
-    """Whether the winning answer was stated in GSM8K's strict form (or as a bare number)."""
+    """Return whether the winning answer was stated in GSM8K's strict form (or as a bare number)."""
     # The last turn with the winning answer is the one that decided.
     for turn in reversed(prediction.transcript):
         if turn.answer == prediction.answer:
@@ -214,8 +214,8 @@ class RowFile:
         self.done[row_key(row)] = place
 
     def __iter__(self) -> Iterator[ResultRow]:
-        """The rows, which need no check as in `read_rows`: this process wrote them, or checked them
-        when it opened the file. Raises UserError for a line that was damaged since.
+        """Yield the rows, which need no check as in `read_rows`: this process wrote them, or
+        checked them when it opened the file. Raises UserError for a line that was damaged since.
         """
         for number, (_, line) in enumerate(whole_lines(self.path), start=1):
             row = parsed(line, ("id",))
@@ -238,7 +238,7 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
 
 
 def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
-    """The rows of `read_rows`, and where each stands."""
+    """Yield the rows of `read_rows`, and where each stands."""
     check, at = _RowCheck(path), 0
     lines: dict[RowKey, int] = {}
     questions: dict[str, int] = {}
@@ -286,15 +286,15 @@ def _cannot_read(path: Path, problem: OSError) -> UserError:
 
 
 def question_hash(row: ResultRow) -> int:
-    """A hash of the question's text, options and gold answer, stable only within this process. A
-    question without a text, as in some logs, is that of its id.
+    """Return a hash of the question's text, options and gold answer, stable only within this
+    process. A question without a text, as in some logs, is that of its id.
     """
     choices = frozenset((row.choices or {}).items())
     return hash((row.kind, row.question or row.id, choices, *golds_of(row.gold)))
 
 
 def row_program(run: Mapping[str, object]) -> str:
-    """What the rows of a run call its program: the beginning of its hash."""
+    """Return what the rows of a run call its program: the beginning of its hash."""
     return str(run.get("program_hash") or "")[:12]
 
 
@@ -381,7 +381,7 @@ class Rows(Sequence[ResultRow]):
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows as a DataFrame, with columns such as `usage.calls`."""
+        """Return all rows as a DataFrame, with columns such as `usage.calls`."""
         import pandas as pd
 
         return pd.DataFrame([_flat(row) for row in self])
@@ -391,7 +391,7 @@ class Rows(Sequence[ResultRow]):
         return self._check.row(number + 1, file.readline(MOST_LINE))
 
     def _places(self) -> array[int]:
-        """The byte offset of each row, computed again when the file has changed."""
+        """Return the byte offset of each row, computed again when the file has changed."""
         stat = self.path.stat()
         # `rewrite` puts another file in its place, perhaps of the same size within one tick.
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)

@@ -41,7 +41,7 @@ class TrialEntry(Keyed):
     scores: dict[str, ScoreFields]
 
     def value(self, objective: str) -> float:
-        """Its score in an objective."""
+        """Return its score in an objective."""
         return self.scores[objective].value
 
 

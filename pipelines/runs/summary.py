@@ -143,7 +143,7 @@ class Summary:
         return words
 
     def to_dict(self) -> dict[str, object]:
-        """The content of `summary.json`; the manifest's fields stand beside the others."""
+        """Return the content of `summary.json`; the manifest's fields stand beside the others."""
         fields = asdict(self)
         fields |= fields.pop("run")
         fields.pop("mlflow_run_id", None)  # written into the manifest later, by the push
@@ -209,15 +209,15 @@ def summarise(
 
 
 def rate(successes: int, n: int) -> ScoreFields:
-    """A share with its Wilson interval."""
+    """Return a share with its Wilson interval."""
     low, high = wilson(successes, n)
     return score_fields((successes / n if n else 0.0, low, high), n)
 
 
 def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
-    """The mean of scores, one per question, with its 95% interval: Wilson's where all are right or
-    wrong; Student's with n - 1 degrees of freedom for shares over repeats; a bootstrap interval for
-    other scores.
+    """Return the mean of scores, one per question, with its 95% interval: Wilson's where all are
+    right or wrong; Student's with n - 1 degrees of freedom for shares over repeats; a bootstrap
+    interval for other scores.
     """
     n = len(scores)
     if not n or (is_rate and set(scores) <= {0.0, 1.0}):
@@ -247,25 +247,25 @@ class QuestionMeans:
         self._values.append(value)
 
     def means(self) -> list[float]:
-        """A mean for each question, in the order of their numbers."""
+        """Return a mean for each question, in the order of their numbers."""
         return self.means_and_counts()[0]
 
     def by_question(self) -> list[list[float]]:
-        """The values of each question."""
+        """Return the values of each question."""
         values: dict[int, list[float]] = {}
         for question, value in zip(self._questions, self._values, strict=True):
             values.setdefault(question, []).append(value)
         return list(values.values())
 
     def means_and_counts(self) -> tuple[list[float], list[int]]:
-        """The means, and the number of values in each."""
+        """Return the means, and the number of values in each."""
         questions = self.by_question()
         return [sum(values) / len(values) for values in questions], list(map(len, questions))
 
 
 def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[str, str]:
-    """A score in words, and its interval: `62.0% right`, `52.1% to 70.9%`; `f1 0.521`, `0.43 to
-    0.611`.
+    """Return a score in words, and its interval: `62.0% right`, `52.1% to 70.9%`; `f1 0.521`, `0.43
+    to 0.611`.
     """
     form = "{:.1%}" if score.get("rate", True) else "{:.3g}"
     value, low, high = map(form.format, (score["value"], score["low"], score["high"]))
@@ -360,7 +360,9 @@ class _Tally:
         return {self.name: mean_score(self._scored.means(), is_rate=is_rate), **scores}
 
     def spread(self) -> dict[str, float] | None:
-        """The variances within and between questions; None where fewer than two have repeats."""
+        """Return the variances within and between questions; None where fewer than two have
+        repeats.
+        """
         if self.rows == len(self._questions):
             return None
         try:
@@ -369,7 +371,7 @@ class _Tally:
             return None
 
     def flaky(self) -> list[Flaky]:
-        """The questions that flip between right and wrong, the most unstable first."""
+        """Return the questions that flip between right and wrong, the most unstable first."""
         if not self.is_rate or self.rows == len(self._questions):
             return []
         names, flaky = list(self._questions), list[Flaky]()
@@ -393,7 +395,7 @@ class _Tally:
 
 
 def grade_band(meta: Mapping[str, object]) -> str | None:
-    """The band of a school grade (1 to 12), in the two bands that ScienceQA reports."""
+    """Return the band of a school grade (1 to 12), in the two bands that ScienceQA reports."""
     grade = str(meta.get("grade", ""))
     if not grade.isdigit() or not 1 <= int(grade) <= 12:
         return None

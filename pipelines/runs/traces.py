@@ -169,7 +169,9 @@ class TraceFile:
 
 
 def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, object]]:
-    """The calls as JSON; `turn` is the same number for calls that a seat made at the same time."""
+    """Return the calls as JSON; `turn` is the same number for calls that a seat made at the same
+    time.
+    """
     turns: dict[int, int] = {}
     # A turn keeps the very object that its calls were counted in: two with equal figures are not
     # confused.
@@ -195,7 +197,7 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
 
 
 def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """The steps as JSON, in order; each call gets the place of the step that made it."""
+    """Return the steps as JSON, in order; each call gets the place of the step that made it."""
     shown = [step for step in seen.steps.values() if step.kind != LM_STEP]
     places = {step.id: place for place, step in enumerate(shown)}
 
@@ -224,7 +226,7 @@ def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, obj
 
 
 def _fields(value: object) -> Any:
-    """What a step got or gave, as JSON: predictions and examples by their fields."""
+    """Return what a step got or gave, as JSON: predictions and examples by their fields."""
 
     def plain(held: object) -> object:
         return held.toDict() if isinstance(held, dspy.Example) else str(held)

@@ -62,7 +62,7 @@ class Service:
         return seat_engines(self.program, self.lm)
 
     def app(self) -> web.Application:
-        """The web application: POST /answer and GET /health."""
+        """Return the web application: POST /answer and GET /health."""
         # Handlers do not inherit the open books, so each runs in a copy of this context.
         around = copy_context()
 
@@ -139,7 +139,7 @@ class Service:
         return web.json_response(reply, status=202 if prediction.decided_by == PERSON else 200)
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The program's prediction, within the budget of a question."""
+        """Return the program's prediction, within the budget of a question."""
         budget, engines = self.question_budget, self.engines
         with (
             dspy.context(lm=self.lm, disable_history=True),
@@ -149,7 +149,7 @@ class Service:
 
 
 def question_in(body: object) -> Question:
-    """The question in a request's JSON. Raises UserError for an invalid one."""
+    """Return the question in a request's JSON. Raises UserError for an invalid one."""
     if not isinstance(body, dict):
         raise UserError('send one JSON object, such as {"question": "…", "choices": ["a", "b"]}')
     # A program of the user's own may take any field, but not one that is misspelt.
@@ -166,7 +166,7 @@ def _problem(status: int, sentence: str) -> web.Response:
 
 
 def service_of(request: ServeRequest) -> Service:
-    """The service that a request describes. Raises UserError; no LM is called."""
+    """Return the service that a request describes. Raises UserError; no LM is called."""
     if request.token is not None and not request.token.strip():
         raise UserError("the token is empty, so that anybody could ask: give it a word")
     # Each question is paid for by the owner, so strangers must not be able to ask.

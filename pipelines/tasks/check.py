@@ -138,8 +138,8 @@ class Check(Metric):
         return MetricFields(name=CHECK, spec=None, code=code, low=0.0, high=1.0, rate=None)
 
     async def grade(self, question: Question, prediction: dspy.Prediction) -> Graded:
-        """The score of an answer. Raises MetricError where the check cannot be run; UserError where
-        it runs on no task.
+        """Return the score of an answer. Raises MetricError where the check cannot be run;
+        UserError where it runs on no task.
         """
         if prediction.get("answer") is None:
             return self.lost
@@ -166,7 +166,7 @@ class Check(Metric):
         return ran
 
     async def _asked(self, question: Question, folder: Path) -> _Ran:
-        """What the user's function says."""
+        """Return what the user's function says."""
         began = time.monotonic()
         try:
             call = on_own_loop if self._waits else in_thread
@@ -217,7 +217,7 @@ async def checked_in(
     answer: str,
     answer_file: str | None,
 ) -> _Ran:
-    """What a check says of an answer in a task's folder."""
+    """Return what a check says of an answer in a task's folder."""
     with place.folder(files) as folder:
         await in_thread(put, answer, folder, answer_file)
         changed = await in_thread(put_back, files, folder, answer_file)
@@ -237,7 +237,9 @@ async def _run(
     seconds: float,
     folder: Path,
 ) -> _Ran:
-    """What a check's command says. `own` are the task's files and tests, `tests` names of these."""
+    """Return what a check's command says. `own` are the task's files and tests, `tests` names of
+    these.
+    """
     began = time.monotonic()
     kept = [word for word in words if word in own and _has(folder, word, own[word])]
     started, secret, given = _add_witness(words, [*tests, *kept])
@@ -276,14 +278,14 @@ async def _run(
 
 
 def _has(folder: Path, name: str, text: str) -> bool:
-    """Whether a file is as it was laid."""
+    """Return whether a file is as it was laid."""
     file = folder / name
     return file.is_file() and file.read_bytes() == text.encode(errors="replace")
 
 
 def _add_witness(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[str], str, bytes]:
-    """A check's command, the secret word that it prints at its end, and its input: of one that
-    starts Python, by which an answer could end it. Other commands stay as they are.
+    """Return a check's command, the secret word that it prints at its end, and its input: of one
+    that starts Python, by which an answer could end it. Other commands stay as they are.
     """
     start = _PYTHON.match("\0".join([*words, ""]))
     if start is None:
@@ -297,7 +299,9 @@ def _add_witness(words: Sequence[str], tests: Sequence[str]) -> tuple[Sequence[s
 def _until_end(
     printed: list[str], secret: str, code: int | None
 ) -> tuple[list[str], int | None, bool]:
-    """What a check has printed before its end, its exit code, and whether it came to its end."""
+    """Return what a check has printed before its end, its exit code, and whether it came to its
+    end.
+    """
     for place in reversed(range(len(printed))):
         word, _, ended = printed[place].partition(" ")
         if word == secret:
@@ -313,7 +317,7 @@ def _until_end(
 async def in_sandbox(
     how: Started, folder: Path | None, out: Any, err: Any, seconds: float, given: bytes = b""
 ) -> int:
-    """The exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
+    """Return the exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
     try:
         return await exit_code(
             how.words,
@@ -338,7 +342,9 @@ def _is_missing(word: str) -> bool:
 
 
 def _read_score(line: str) -> Mapping[str, Any] | None:
-    """The object with a score in a check's last line. Raises MetricError for another score."""
+    """Return the object with a score in a check's last line. Raises MetricError for another
+    score.
+    """
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -356,8 +362,8 @@ def _since(began: float) -> float:
 
 
 def metric_asked(request: Any) -> Any:
-    """The check of a request, or else its metric. Raises UserError for both, and for options of a
-    check without one.
+    """Return the check of a request, or else its metric. Raises UserError for both, and for options
+    of a check without one.
     """
     options: dict[str, Any] = request.named("answer_file", "sandbox")
     options["seconds"] = request.check_timeout
@@ -375,5 +381,5 @@ def metric_asked(request: Any) -> Any:
 
 
 def sandbox_of(metric: object) -> Sandbox:
-    """What runs the code of tasks that this metric scores."""
+    """Return what runs the code of tasks that this metric scores."""
     return metric.sandbox if isinstance(metric, Check) else Sandbox.of(None)

@@ -105,7 +105,8 @@ def join_cluster(host: str) -> None:
 async def on_cluster(
     sandbox: str, function: Callable[..., Awaitable[T]], arguments: Sequence[object]
 ) -> T:
-    """What an async function returns on a worker; it is stopped there if it is cancelled here.
+    """Return what an async function returns on a worker; it is stopped there if it is cancelled
+    here.
 
     Raises what it raises, LostWorker where its worker dies, and FatalCallError for a worker that
     cannot do it.
@@ -148,7 +149,7 @@ def on_worker(
     function: Callable[..., Awaitable[object]],
     arguments: Sequence[object],
 ) -> tuple[object, Exception | None]:
-    """What an async function returns or raises in this working folder."""
+    """Return what an async function returns or raises in this working folder."""
     try:
         try:
             os.chdir(folder)

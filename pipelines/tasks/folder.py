@@ -101,7 +101,7 @@ class Workplace:
     host: str | None = None
 
     async def run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
-        """What an async function returns, called here or on a worker."""
+        """Return what an async function returns, called here or on a worker."""
         if self.host is None:
             return await function(*arguments)
         return await on_cluster(self.sandbox.name, function, arguments)
@@ -167,8 +167,8 @@ def lay(files: Mapping[str, str], folder: Path) -> None:
 
 
 def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
-    """What a program left in its folder, as a unified diff that git applies: as a row keeps it, and
-    whole. Raises CommandError for more than there is room for.
+    """Return what a program left in its folder, as a unified diff that git applies: as a row keeps
+    it, and whole. Raises CommandError for more than there is room for.
     """
     try:
         left_out = _without_links(folder)
@@ -229,7 +229,7 @@ def _without_links(folder: Path) -> list[str]:
 
 
 def _in_line(name: str) -> str:
-    """A file's name, escaped where it would not be one readable line."""
+    """Return a file's name, escaped where it would not be one readable line."""
     if name.isprintable():
         return name
     return ascii(name)
@@ -297,8 +297,8 @@ def _steers(path: str) -> bool:
 
 
 def own_options(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The variable that makes pytest find tests as a task's files say, whatever an answer has
-    written into other files that it reads.
+    """Return the variable that makes pytest find tests as a task's files say, whatever an answer
+    has written into other files that it reads.
     """
     changed = set()
     for name in ("pyproject.toml", "tox.ini", "setup.cfg"):
@@ -317,14 +317,16 @@ def own_options(files: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def fenced(text: str, suffix: str) -> str:
-    """The last fenced block in the language of a file with this suffix, else the last of all, else
-    the whole text: how to run it, or what it prints, often follows the code.
+    """Return the last fenced block in the language of a file with this suffix, else the last of
+    all, else the whole text: how to run it, or what it prints, often follows the code.
     """
     return _blocks(text, suffix)[-1]
 
 
 def _blocks(text: str, suffix: str) -> list[str]:
-    """The fenced blocks in the language of a file with this suffix, else all, else the text."""
+    """Return the fenced blocks in the language of a file with this suffix, else all, else the
+    text.
+    """
     wanted = _LANGUAGES.get(suffix, (suffix[1:],))
     blocks = _FENCED.findall(text)
     fitting = [block for block in blocks if block[2].casefold() in wanted]

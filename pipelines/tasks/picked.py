@@ -54,8 +54,8 @@ class Picked(Ensemble):
 
 
 def asked_often(program: Program, samples: int, kind: str, visible: Check | None = None) -> Program:
-    """One agent that is asked several times: its most frequent answer, or, where answers cannot be
-    voted on, a pick, or the first that passes the visible check.
+    """Return one agent that is asked several times: its most frequent answer, or, where answers
+    cannot be voted on, a pick, or the first that passes the visible check.
     """
     if samples == 1:
         own: Program = program
@@ -72,8 +72,8 @@ Answered = tuple[Question, str]
 async def checked_scores(
     check: Metric, answers: Iterable[Answered]
 ) -> dict[tuple[str, str], float]:
-    """The score of each answer by question id and answer. One that has no place in the folder has
-    the lowest.
+    """Return the score of each answer by question id and answer. One that has no place in the
+    folder has the lowest.
     """
     scores = dict[tuple[str, str], float]()
 

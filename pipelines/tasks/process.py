@@ -31,8 +31,8 @@ class CommandError(CallError):
 
 
 def words_of(command: str, what: str, such: str) -> list[str]:
-    """The words of a command line, which no shell runs. Raises UserError for one without words,
-    with a quote that does not end, or with what only a shell understands.
+    """Return the words of a command line, which no shell runs. Raises UserError for one without
+    words, with a quote that does not end, or with what only a shell understands.
     """
     try:
         words = shlex.split(command)
@@ -90,8 +90,8 @@ async def exit_code(
 
 
 def _supervised(folder: Path | None) -> tuple[str, ...]:
-    """What starts a command so that all its processes can be stopped; empty where the system has
-    no way.
+    """Return what starts a command so that all its processes can be stopped; empty where the system
+    has no way.
     """
     if sys.platform != "linux":
         return ()
@@ -114,7 +114,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def last_lines(file: IO[bytes], most: int = 1) -> list[str]:
-    """The last lines of a file, without empty ones at its end; only its end is read."""
+    """Return the last lines of a file, without empty ones at its end; only its end is read."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     # as bytes: a text has ends of lines that are none of a terminal's
     lines = file.read().rstrip().splitlines()[-most:]

@@ -68,7 +68,9 @@ class Sandbox:
 
     @classmethod
     def of(cls, name: str | None) -> Sandbox:
-        """The sandbox of a name; None is bubblewrap. Raises UserError where it cannot be used."""
+        """Return the sandbox of a name; None is bubblewrap. Raises UserError where it cannot be
+        used.
+        """
         if shutil.which("git") is None:
             raise UserError("tasks need git, since what a program leaves is a diff: install it")
         engine, _, image = (name or BWRAP).partition(":")
@@ -101,7 +103,7 @@ class Sandbox:
         hidden: Iterable[Path] = (),
         cwd: Path | None = None,
     ) -> Started:
-        """How a command is started in a task's folder.
+        """Return how a command is started in a task's folder.
 
         Args: words: the command; a file in `cwd`, the user's folder, is found from there.
             variables: its environment variables beside PATH, LANG and HOME. task: the names of the
@@ -135,8 +137,9 @@ class Sandbox:
 
 
 def _from(base: Path, task: Container[str], word: str) -> str:
-    """A word of a command; a file of the user's by its whole path, unless the task has one of that
-    name. What a program has added to the folder does not count: it could replace the user's check.
+    """Return a word of a command; a file of the user's by its whole path, unless the task has one
+    of that name. What a program has added to the folder does not count: it could replace the user's
+    check.
     """
     # Not Path.is_file, which fails on a long word, such as code.
     mine = os.path.normpath(word) not in task and os.path.isfile(base / word)
@@ -145,9 +148,9 @@ def _from(base: Path, task: Container[str], word: str) -> str:
 
 @cache
 def _find(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
-    """What a command's first word starts, and the folders that it needs: a home is hidden, and the
-    user's Python or a virtual environment may be there, behind a shim. Raises UserError for another
-    program in the home.
+    """Return what a command's first word starts, and the folders that it needs: a home is hidden,
+    and the user's Python or a virtual environment may be there, behind a shim. Raises UserError for
+    another program in the home.
     """
     place = shutil.which(word, path=path)
     if place is None:
@@ -173,7 +176,7 @@ def _find(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
 
 @cache
 def _missing_bwrap() -> str:
-    """Why bubblewrap cannot be used here, after its name; empty where it can."""
+    """Return why bubblewrap cannot be used here, after its name; empty where it can."""
     if shutil.which(BWRAP) is None:
         return "is not installed"
     line = [BWRAP, *SYSTEM.split(), "true"]
@@ -186,7 +189,7 @@ def _missing_bwrap() -> str:
 def _bwrap(
     folder: Path, own: Sequence[Path], door: Door | None, hidden: Iterable[Path]
 ) -> list[str]:
-    """Bubblewrap's command line, up to the command."""
+    """Return Bubblewrap's command line, up to the command."""
     hides = (*HIDDEN, str(Path.home()))
     empty = [place for place in hides if Path(place).is_dir() and place != "/"]
     # A checkout that is installed in place is outside of Python's folders, and pytest loads it.
@@ -214,7 +217,7 @@ def _bwrap(
 def _container(
     engine: str, name: str, folder: Path, own: Sequence[Path], door: Door | None
 ) -> list[str]:
-    """Docker's or Podman's command line, up to the variables and the image."""
+    """Return Docker's or Podman's command line, up to the variables and the image."""
     line = f"""{engine} run --rm -i --init --name {name} --network none --read-only
         --tmpfs /tmp:exec,size={SCRATCH} --cap-drop ALL --security-opt no-new-privileges
         --memory {MOST_MEMORY} --pids-limit {MOST_PROCESSES} --ulimit fsize={MOST_FILE}
@@ -228,7 +231,7 @@ def _container(
 
 
 def _each(values: Iterable[str], *words: str) -> list[str]:
-    """Words for each value, which stands where they say `{}`."""
+    """Return words for each value, which stands where they say `{}`."""
     return [word.format(value, value) for value in values for word in words]
 
 
@@ -238,5 +241,5 @@ def _meter(door: Door | None) -> list[tuple[str, str]]:
 
 
 def _through(door: Door | None, python: str) -> list[str]:
-    """What starts a program so that it reaches the meter."""
+    """Return what starts a program so that it reaches the meter."""
     return [] if door is None else [python, "-I", "-S", RELAY, SOCKET, str(door.port)]

@@ -31,7 +31,7 @@ LIMITS = {
 
 
 def _descendants() -> list[int]:
-    """The processes below this one."""
+    """Return the processes below this one."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

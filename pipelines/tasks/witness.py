@@ -41,7 +41,7 @@ def _run(how: str, target: str) -> None:
 
 
 def _code_of(problem: BaseException, tests: "list[str]") -> "int | None":
-    """The exit code that an exception means; None where the answer has raised SystemExit."""
+    """Return the exit code that an exception means; None where the answer has raised SystemExit."""
     trace = problem.__traceback__
     while trace and _is_here(trace.tb_frame.f_globals):
         trace = trace.tb_next
@@ -69,7 +69,9 @@ def _is_here(names: "dict[str, object]") -> bool:
 
 
 def _is_of_answer(file: str, own: "set[str]") -> bool:
-    """Whether code is neither that of the check nor installed; what it executes has no file."""
+    """Return whether code is neither that of the check nor installed; what it executes has no
+    file.
+    """
     place = os.path.normpath(os.path.join(HERE, file))
     return place.startswith(HERE + os.sep) and place not in own and "<frozen" not in file
 

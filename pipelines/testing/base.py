@@ -42,7 +42,7 @@ class Contract:
     seldom_asked: Collection[str] = ()
 
     def program(self) -> Program:
-        """The program under test, a new one at every call, without LMs of its own."""
+        """Return the program under test, a new one at every call, without LMs of its own."""
         raise UserError(
             f"{type(self).__name__} has no program to test: write 'def program(self): return "
             "MyProtocol()'"
@@ -55,13 +55,13 @@ class Contract:
         return sample_questions()
 
     def load_with(self) -> dict[str, Any]:
-        """The arguments of `fm.load_program` in addition to the folder and environments, such as
-        `embedding`.
+        """Return the arguments of `fm.load_program` in addition to the folder and environments,
+        such as `embedding`.
         """
         return {}
 
     def asked(self) -> list[Question]:
-        """The questions that a check asks: the first of them, as many as it needs."""
+        """Return the questions that a check asks: the first of them, as many as it needs."""
         return self.questions()[:MOST]
 
     def run(
@@ -73,8 +73,8 @@ class Contract:
         seed: int | None = None,
         **options: Any,
     ) -> Evaluation:
-        """The program evaluated on the scripted LM, without tracking and without answers of other
-        runs.
+        """Return the program evaluated on the scripted LM, without tracking and without answers of
+        other runs.
         """
         return evaluate(
             self.program() if program is None else program,
@@ -87,7 +87,7 @@ class Contract:
 
 
 def model(server: ScriptedServer, name: str = "test", **sampling: Any) -> Any:
-    """An LM that the server answers for; requests name it in `model`."""
+    """Return an LM that the server answers for; requests name it in `model`."""
     return lm(f"openai/{name}", api_base=server.url, price=PRICE, **sampling)
 
 

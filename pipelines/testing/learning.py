@@ -189,8 +189,8 @@ class Learning(Contract):
 
 
 def _shows_demonstrations(server: ScriptedServer) -> bool:
-    """Whether a request has more than a system's and a user's message: a demonstration adds a
-    question and its answer.
+    """Return whether a request has more than a system's and a user's message: a demonstration adds
+    a question and its answer.
     """
     return any(len(body["messages"]) > 2 for body in server.bodies)
 

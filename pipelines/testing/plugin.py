@@ -23,11 +23,11 @@ class ProgramCheck:
         self.comparison = comparison
 
     def is_not_worse(self) -> bool:
-        """Whether the program is not shown to be worse; an undecided comparison passes."""
+        """Return whether the program is not shown to be worse; an undecided comparison passes."""
         return not self.comparison.fails("worse")
 
     def is_better(self) -> bool:
-        """Whether the program is shown to be better."""
+        """Return whether the program is shown to be better."""
         return not self.comparison.fails("not-better")
 
     def __repr__(self) -> str:

@@ -57,7 +57,7 @@ def one_of_each_kind(questions: Sequence[Question]) -> list[Question]:
 
 
 def gold(question: Question) -> str:
-    """The right answer in canonical form."""
+    """Return the right answer in canonical form."""
     answer = read_answer(question.answer, question.kind, question.choices)
     assert answer is not None, (
         f"question {question.id!r} has no readable gold answer: the contract needs one"
@@ -66,7 +66,7 @@ def gold(question: Question) -> str:
 
 
 def wrong(question: Question) -> str:
-    """A readable answer that is not the right one."""
+    """Return a readable answer that is not the right one."""
     right = gold(question)
     if question.choices:
         # Two labels may stand for one text, so that another label alone would not be wrong.
@@ -79,7 +79,7 @@ def wrong(question: Question) -> str:
 
 
 def loosely(answer: str, question: Question) -> str:
-    """An answer in words that an LM might use, not in its canonical form."""
+    """Return an answer in words that an LM might use, not in its canonical form."""
     if question.kind == "choice":
         return f"({answer})."
     if question.kind == "boolean":
@@ -89,20 +89,20 @@ def loosely(answer: str, question: Question) -> str:
 
 
 def text_of(body: Body) -> str:
-    """The last message of a request, after any demonstrations."""
+    """Return the last message of a request, after any demonstrations."""
     return str(body["messages"][-1]["content"])
 
 
 def digest(body: Body) -> int:
-    """A number that the request's body alone decides."""
+    """Return a number that the request's body alone decides."""
     return int.from_bytes(
         hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()[:6], "big"
     )
 
 
 def unreadable(body: Body) -> str:
-    """A reply in which no answer can be read, whatever the kind: with an empty answer, or no JSON
-    at all.
+    """Return a reply in which no answer can be read, whatever the kind: with an empty answer, or no
+    JSON at all.
     """
     return "???" if _answer_options(body) and digest(body) % 2 else filled(body, "")
 
@@ -112,7 +112,8 @@ def _answer_options(body: Body) -> list[str]:
 
 
 def saying(questions: Sequence[Question], pick: Pick) -> Reply:
-    """Replies with what `pick` chooses for the question of a request; None is an unreadable reply.
+    """Return replies with what `pick` chooses for the question of a request; None is an unreadable
+    reply.
 
     A question that is none of these (a protocol may ask its own) gets its first option, or a
     number.

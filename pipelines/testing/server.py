@@ -18,14 +18,16 @@ TEXT = "because it fits"
 
 
 def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The schema of each field that a request wants; none where it says nothing of its reply."""
+    """Return the schema of each field that a request wants; none where it says nothing of its
+    reply.
+    """
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
     return dict(schema.get("properties", {}))
 
 
 def filled(body: dict[str, Any], answer: str | None = None, text: str = TEXT) -> str:
-    """A reply with every field that the request wants: its first option, or `text` where it is
-    open; `answer` in the field of that name, unless it is None.
+    """Return a reply with every field that the request wants: its first option, or `text` where it
+    is open; `answer` in the field of that name, unless it is None.
     """
     fields = wanted_fields(body) or {"answer": {}}
     values = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}

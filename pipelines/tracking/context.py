@@ -58,9 +58,10 @@ class Untracked:
 
 
 def caller_place(parent: str | None = None) -> CallerPlace:
-    """The fields that place a run in MLflow: under `parent`, else at the caller's place. That is
-    this thread's active run, and the experiment that was set (`mlflow.set_experiment` writes it to
-    MLFLOW_EXPERIMENT_ID) or that the environment names. The caller's state is not changed.
+    """Return the fields that place a run in MLflow: under `parent`, else at the caller's place.
+    That is this thread's active run, and the experiment that was set (`mlflow.set_experiment`
+    writes it to MLFLOW_EXPERIMENT_ID) or that the environment names. The caller's state is not
+    changed.
     """
     if parent == ABOVE:
         return NOWHERE
@@ -73,7 +74,7 @@ def caller_place(parent: str | None = None) -> CallerPlace:
 def to_show(
     show: Callable[[T], object] | None, result: T, *, well: bool = True
 ) -> Callable[[], object] | None:
-    """What shows a result that ended well; None where nobody is shown it."""
+    """Return what shows a result that ended well; None where nobody is shown it."""
     if show is None or not well:
         return None
     return partial(show, result)
@@ -102,8 +103,8 @@ class _Cancelling:
 
 
 def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[object, object, T]]:
-    """The async form of a function that waits by `run_sync`: it runs in a thread of its own, at the
-    caller's place in MLflow.
+    """Return the async form of a function that waits by `run_sync`: it runs in a thread of its own,
+    at the caller's place in MLflow.
 
     Cancelling cancels that call, waits until the function has put its things in order, and then
     goes on.
@@ -157,8 +158,8 @@ def check_model_name(name: object, *, tracked: bool = True) -> None:
 
 
 def without_autolog() -> list[object]:
-    """DSPy's callbacks without the one of `mlflow.dspy.autolog()`, which would trace calls a second
-    time.
+    """Return DSPy's callbacks without the one of `mlflow.dspy.autolog()`, which would trace calls a
+    second time.
     """
     return [
         callback

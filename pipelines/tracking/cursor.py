@@ -70,11 +70,11 @@ class Cursor(BaseModel):
     file: int | None = Field(default=None, exclude=True)
 
     def of_kind(self, kind: str) -> Beginning:
-        """The notes of the run of a kind, to be changed in place."""
+        """Return the notes of the run of a kind, to be changed in place."""
         return self.noted.setdefault(kind, Beginning())
 
     def state(self, key: str) -> RunState:
-        """The state of a run, to be changed in place."""
+        """Return the state of a run, to be changed in place."""
         return self.runs.setdefault(key, RunState())
 
     def save(self, *, clean: bool = False) -> None:
@@ -150,7 +150,7 @@ def note_beginning(folder: Path, kind: str, beginning: Beginning, *, pushes: boo
 
 
 def now() -> int:
-    """Milliseconds since 1970."""
+    """Return milliseconds since 1970."""
     return int(time.time() * 1000)
 
 
@@ -162,12 +162,12 @@ def note_end(folder: Path, kind: str, ended: int) -> None:
 
 
 def kind_of(key: str) -> str:
-    """The kind of a run, which its key names."""
+    """Return the kind of a run, which its key names."""
     return key.split("/")[1]
 
 
 def run_ids(folder: Path) -> dict[str, str]:
-    """The ids of the folder's own runs in the store, by kind."""
+    """Return the ids of the folder's own runs in the store, by kind."""
     ids: dict[str, str] = {}
     with suppress(ValidationError):
         cursor = Cursor.model_validate(read_object(books_of(folder) / CURSOR) or {"store": ""})
@@ -191,7 +191,9 @@ def note_pushed(folder: Path, store: str, *, whole: bool) -> None:
 
 
 def waiting(store: str | None = None) -> list[Path]:
-    """The folders with something to send, to one store or to any, in order of their names."""
+    """Return the folders with something to send, to one store or to any, in order of their
+    names.
+    """
     folders = []
     for pointer in sorted(_list().glob("*.json")):
         entry = read_object(pointer) or {}

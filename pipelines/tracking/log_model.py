@@ -256,8 +256,8 @@ def _register_prompts(
 
 
 def instructions_in(folder: Path) -> dict[str, str]:
-    """The instructions of each agent of a saved program as a prompt of MLflow's, by the agent's
-    name.
+    """Return the instructions of each agent of a saved program as a prompt of MLflow's, by the
+    agent's name.
     """
     predictors = (read_object(folder / FILE) or {}).get("predictors") or {}
     found: dict[str, str] = {}

@@ -103,7 +103,7 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
 
 
 def _question(row: object, where: str) -> Question:
-    """A row as a question; an empty cell of a data frame is None."""
+    """Return a row as a question; an empty cell of a data frame is None."""
     if not isinstance(row, Mapping):
         raise UserError(
             f"{where} is not a question: give rows with question, choices, context and kind"

@@ -38,8 +38,8 @@ DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions",
 
 
 def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry]:
-    """The entries of the runs in a folder, or of one kind; their keys begin with `key`. Raises
-    UserError for a folder without runs, and for damaged files.
+    """Return the entries of the runs in a folder, or of one kind; their keys begin with `key`.
+    Raises UserError for a folder without runs, and for damaged files.
     """
     entries = []
     for held in kinds_in(folder):
@@ -60,7 +60,7 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
 
 
 def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
-    """The entry of a folder."""
+    """Return the entry of a folder."""
     run = Manifest.of(scrubbed({**card.run(), "mlflow_run_id": None}))
     about: dict[str, Any] = {
         "key": key,
@@ -103,7 +103,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
 
 
 def _below(card: Card, run: Manifest, key: str) -> RunEntry:
-    """The entry of what has no folder of its own, such as a trial."""
+    """Return the entry of what has no folder of its own, such as a trial."""
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     setting, (began, ended) = scrubbed(card.run().get("parameters") or {}), card.times
     return RunEntry(
@@ -121,7 +121,7 @@ def _below(card: Card, run: Manifest, key: str) -> RunEntry:
 
 
 def _head(card: Card) -> str | None:
-    """The main score at the beginning of a name."""
+    """Return the main score at the beginning of a name."""
     if card.score is None:
         return None
     if card.score.name == "difference":
@@ -137,7 +137,7 @@ def _tags(card: Card) -> dict[str, str]:
 
 
 def _note(card: Card, files: Mapping[str, Content]) -> str | None:
-    """The description, in Markdown: the conclusion, why it ended early, and what to open."""
+    """Return the description, in Markdown: the conclusion, why it ended early, and what to open."""
     if not card.sentences:
         return None
     first, *others = scrubbed(card.sentences)
@@ -150,15 +150,17 @@ def _note(card: Card, files: Mapping[str, Content]) -> str | None:
 
 
 def _clean(content: Content) -> Content:
-    """A file's content without secrets, and without the run's id, which a push writes into it."""
+    """Return a file's content without secrets, and without the run's id, which a push writes into
+    it.
+    """
     if not isinstance(content, dict):
         return content
     return scrubbed(without(content, ["mlflow_run_id"]))  # type: ignore[no-any-return]
 
 
 def _model_in(folder: Path, name: str) -> ModelEntry | None:
-    """The program saved in a folder, as a model; None for a user's own class, which is not imported
-    here.
+    """Return the program saved in a folder, as a model; None for a user's own class, which is not
+    imported here.
     """
     if not folder.is_dir() or folder.is_symlink() or (folder / MODULE).exists():
         return None

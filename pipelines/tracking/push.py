@@ -166,8 +166,8 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
 
 
 def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
-    """The entry with the facts that only the cursor has: when it began, the caller's place, and the
-    LM.
+    """Return the entry with the facts that only the cursor has: when it began, the caller's place,
+    and the LM.
     """
     noted, model = cursor.of_kind(kind_of(entry.key)), entry.model
     if model is not None:

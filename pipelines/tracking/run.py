@@ -110,8 +110,8 @@ def running(
 
 
 def is_sent(folder: Path, run_id: object) -> bool:
-    """Whether the store has a finished run completely, by its cursor; `run_id` is the id in its
-    document, which decides where there is no cursor.
+    """Return whether the store has a finished run completely, by its cursor; `run_id` is the id in
+    its document, which decides where there is no cursor.
     """
     cursor = read_object(books_of(folder) / CURSOR)
     if cursor is None:

@@ -56,7 +56,7 @@ _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 def open_client() -> MlflowClient:
-    """A client of the store that MLflow itself would use here: MLFLOW_TRACKING_URI, else its
+    """Return a client of the store that MLflow itself would use here: MLFLOW_TRACKING_URI, else its
     default.
 
     A missing database is created. Raises whatever MLflow, SQLAlchemy or the operating system raise
@@ -73,19 +73,21 @@ def open_client() -> MlflowClient:
 
 
 def store_file() -> Path | None:
-    """The SQLite file of the tracking store; None if the store is not a file."""
+    """Return the SQLite file of the tracking store; None if the store is not a file."""
     return _sqlite_file(store_uri())
 
 
 def missing_store() -> Path | None:
-    """The SQLite file that `open_client` would create; None if it exists or is not a file."""
+    """Return the SQLite file that `open_client` would create; None if it exists or is not a
+    file.
+    """
     path = store_file()
     return path if path is not None and not path.exists() else None
 
 
 def of_this_mlflow(path: Path | None) -> bool:
-    """Whether a store is a file that can be written, with the tables of the installed MLflow. This
-    is told without MLflow, which takes seconds to import.
+    """Return whether a store is a file that can be written, with the tables of the installed
+    MLflow. This is told without MLflow, which takes seconds to import.
     """
     home = find_spec("mlflow")
     if path is None or home is None:
@@ -99,7 +101,9 @@ def of_this_mlflow(path: Path | None) -> bool:
 
 
 def push_words(registered: str | None = None) -> str:
-    """The message of a command before it sends its run, whose program may enter the registry."""
+    """Return the message of a command before it sends its run, whose program may enter the
+    registry.
+    """
     words = "logging to MLflow"
     if path := missing_store():
         words = f"making a new MLflow store in {path}, which takes some seconds, and logging to it"
@@ -109,7 +113,7 @@ def push_words(registered: str | None = None) -> str:
 
 
 def store_uri() -> str:
-    """The address of the tracking store: MLFLOW_TRACKING_URI, else MLflow's default in this
+    """Return the address of the tracking store: MLFLOW_TRACKING_URI, else MLflow's default in this
     folder.
     """
     for name, value in ENVIRONMENT.items():
@@ -131,7 +135,7 @@ def store_uri() -> str:
 
 
 def current_store() -> str:
-    """The name of the store that MLflow itself would use here (see `store_name`), and of the
+    """Return the name of the store that MLflow itself would use here (see `store_name`), and of the
     workspace in it, which has its own experiments, runs and models.
     """
     name, workspace = store_name(store_uri()), os.environ.get("MLFLOW_WORKSPACE", "").strip()
@@ -139,16 +143,16 @@ def current_store() -> str:
 
 
 def store_name(uri: str) -> str:
-    """The name of a store on this machine: its address without a password, or the full path of a
-    file.
+    """Return the name of a store on this machine: its address without a password, or the full path
+    of a file.
     """
     path = _sqlite_file(uri)
     return f"sqlite:///{path}" if path is not None else str(scrubbed(uri))
 
 
 def artifact_location(uri: str, experiment: str) -> str | None:
-    """The place of artifacts: `mlruns/EXPERIMENT` beside an SQLite file; None lets any other store
-    decide.
+    """Return the place of artifacts: `mlruns/EXPERIMENT` beside an SQLite file; None lets any other
+    store decide.
     """
     path = _sqlite_file(uri)
     if path is None:
@@ -180,7 +184,7 @@ def check_place(location: str) -> None:
 
 
 def _find_or_create(client: MlflowClient, name: str) -> str:
-    """The id of the experiment of that name, which is created if missing."""
+    """Return the id of the experiment of that name, which is created if missing."""
     from mlflow import MlflowException
 
     experiment = client.get_experiment_by_name(name)
@@ -206,7 +210,7 @@ def _find_or_create(client: MlflowClient, name: str) -> str:
 
 
 def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
-    """The id of the experiment that the user has set, or else of the one of that name. It is
+    """Return the id of the experiment that the user has set, or else of the one of that name. It is
     created if missing and restored if deleted. Raises UserError where hers is gone and she has set
     no other.
     """
@@ -225,7 +229,7 @@ def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
 
 
 def _find_numbered(client: MlflowClient, number: str) -> str | None:
-    """The id of the experiment with that id; None when the store does not have it."""
+    """Return the id of the experiment with that id; None when the store does not have it."""
     from mlflow import MlflowException
 
     try:
@@ -237,8 +241,8 @@ def _find_numbered(client: MlflowClient, number: str) -> str | None:
 
 
 def _active(client: MlflowClient, experiment: Experiment) -> str:
-    """The id of an experiment, which is restored if deleted. Raises ForeignStore as `check_place`
-    does.
+    """Return the id of an experiment, which is restored if deleted. Raises ForeignStore as
+    `check_place` does.
     """
     check_place(experiment.artifact_location)
     if experiment.lifecycle_stage != "active":
@@ -271,8 +275,8 @@ def quiet() -> Iterator[None]:
 
 
 def _url(uri: str) -> URL | None:
-    """The parts of a database's address; None for a server or a folder. Raises UserError for one
-    that is not well-formed.
+    """Return the parts of a database's address; None for a server or a folder. Raises UserError for
+    one that is not well-formed.
     """
     scheme = uri.partition("://")[0]
     if scheme.partition("+")[0] not in ("sqlite", *_PORTS):

@@ -76,7 +76,7 @@ class StoredRun:
         return self.state.run_id or str(self.run.info.run_id)
 
     def lacks(self) -> list[Part]:
-        """The parts that the store lacks, in the order of sending."""
+        """Return the parts that the store lacks, in the order of sending."""
         return [part for part in self._parts if self.state.sent.get(part.name) != part.digest]
 
     def show(self) -> None:
@@ -86,7 +86,9 @@ class StoredRun:
             self.client.update_run(self.run_id, status="RUNNING")
 
     def _earlier(self) -> Run | None:
-        """The run of an earlier push; None when it was deleted or belongs to another folder."""
+        """Return the run of an earlier push; None when it was deleted or belongs to another
+        folder.
+        """
         state = self.state
         run = run_in(self.client, state.run_id) if state.run_id else None
         if run is not None and run.data.tags.get(KEY_TAG) == self.entry.key:
@@ -95,7 +97,7 @@ class StoredRun:
         return None
 
     def _create(self) -> Run:
-        """A new run, or one that an earlier push created without receiving the reply."""
+        """Return a new run, or one that an earlier push created without receiving the reply."""
         entry, above = self.entry, self._parent()
         if above is None:
             experiment = experiment_at(self.client, entry.place, entry.experiment)
@@ -121,7 +123,9 @@ class StoredRun:
         return self.client.get_run(created.info.run_id)
 
     def _parent(self) -> Run | None:
-        """The run above this one: that of a folder above, or the user's, if it is still there."""
+        """Return the run above this one: that of a folder above, or the user's, if it is still
+        there.
+        """
         caller = self.entry.place["mlflow_parent_id"]
         if self.above is None and caller:
             return run_in(self.client, caller)
@@ -225,13 +229,13 @@ class StoredRun:
 
 
 def _document(table: TableEntry) -> Json:
-    """A table as MLflow reads it."""
+    """Return a table as MLflow reads it."""
     return {"columns": list(table.columns), "data": list(table.rows)}
 
 
 def digest_of(*contents: object) -> str:
-    """A digest of contents: the bytes of files and of all files in folders, and other contents as
-    JSON.
+    """Return a digest of contents: the bytes of files and of all files in folders, and other
+    contents as JSON.
     """
     digest = hashlib.sha256()
     for content in contents:
@@ -255,8 +259,8 @@ def digest_of(*contents: object) -> str:
 
 
 def run_in(client: MlflowClient, run_id: str) -> Run | None:
-    """The run of that id; None when it is not in this store. Raises ForeignStore as `check_place`
-    does.
+    """Return the run of that id; None when it is not in this store. Raises ForeignStore as
+    `check_place` does.
     """
     try:
         run = client.get_run(run_id)
@@ -271,8 +275,8 @@ def run_in(client: MlflowClient, run_id: str) -> Run | None:
 
 
 def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> list[Metric]:
-    """Figures as MLflow's metrics. With the same timestamp, sending them again adds nothing. They
-    are rounded to six digits, since the UI shows all digits; counts stay whole.
+    """Return figures as MLflow's metrics. With the same timestamp, sending them again adds nothing.
+    They are rounded to six digits, since the UI shows all digits; counts stay whole.
     """
     moment = moment or int(time.time() * 1000)
     return [
@@ -287,8 +291,8 @@ def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> l
 
 
 def is_outage(problem: Exception) -> bool:
-    """Whether an error means that the store, or a proxy before it, fails, rather than refuses what
-    it was sent.
+    """Return whether an error means that the store, or a proxy before it, fails, rather than
+    refuses what it was sent.
     """
     if isinstance(problem, MlflowException):
         status: int = problem.get_http_status_code()  # type: ignore[no-untyped-call]

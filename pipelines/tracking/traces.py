@@ -60,7 +60,7 @@ _NOT_SHOWN = ("agent", "round", "usage", "step")
 
 
 def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
-    """The spans of a traced question with MLflow's attributes, the root first."""
+    """Return the spans of a traced question with MLflow's attributes, the root first."""
     record = Trace.of(scrubbed(record))
     row, times = record.row, (record.began, record.ended)
     trace = _Trace(trace_number(run_id, row.id))
@@ -109,7 +109,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
 
 
 def _call_name(turn: TurnFields, calls: Sequence[TracedCall]) -> str:
-    """A call of a command by the last message that it sent."""
+    """Return a call of a command by the last message that it sent."""
     last: object = ""
     with suppress(IndexError, KeyError, TypeError):  # no call, or a request in another form
         last = calls[0].request["messages"][-1]["content"]
@@ -123,13 +123,13 @@ def _turn_name(turn: TurnFields) -> str:
 
 
 def _with_text(answer: object, row: ResultRow) -> object:
-    """An answer; for a label, with the option's text."""
+    """Return an answer; for a label, with the option's text."""
     choices = row.choices or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer
 
 
 def _name(text: str) -> str:
-    """A text that databases accept: without lone surrogates, and not too long."""
+    """Return a text that databases accept: without lone surrogates, and not too long."""
     return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_NAME]
 
 
@@ -220,7 +220,9 @@ class _Trace:
 
 
 def assessments(record: Trace) -> list[Assessment]:
-    """What is known of an answer: whether it is right, as the metric found, and what was right."""
+    """Return what is known of an answer: whether it is right, as the metric found, and what was
+    right.
+    """
     row, judged = record.row, list[Assessment]()
     source = AssessmentSource(AssessmentSourceType.CODE, "folkmoot")
     if row.correct is not None and not row.error:
@@ -281,7 +283,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
 
 
 def _find_shown(stored: StoredRun) -> dict[str, str]:
-    """The traces that the store shows on the run, with their states."""
+    """Return the traces that the store shows on the run, with their states."""
     states: dict[str, str] = {}
     token: str | None = ""
     while token is not None:
@@ -340,8 +342,8 @@ def _log(stored: StoredRun, program: str, records: Sequence[Trace]) -> None:
 
 
 def _info(record: Trace, spans: list[Any], experiment: str) -> TraceInfo:
-    """What a list of traces shows of one. MLflow would look for what is not said here in the spans,
-    in queries for each trace.
+    """Return what a list of traces shows of one. MLflow would look for what is not said here in the
+    spans, in queries for each trace.
     """
     row, root = record.row, spans[0]
     began, ended = root.start_time_ns, root.end_time_ns or 0
@@ -392,7 +394,7 @@ def at_once(store: Any, experiment: str) -> Iterator[Any]:
 
 
 def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:
-    """Batches of traces, each with the offset in the file after the last of them."""
+    """Yield batches of traces, each with the offset in the file after the last of them."""
     batch: list[Trace] = []
     first = end = start
     for record, end in records:
@@ -405,7 +407,9 @@ def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[
 
 
 def program_in(folder: Path) -> str:
-    """The short name of the program that was asked, which names the span of each question."""
+    """Return the short name of the program that was asked, which names the span of each
+    question.
+    """
     program: Any = (read_object(folder / MANIFEST) or {}).get("program")
     try:
         return short_name(program)

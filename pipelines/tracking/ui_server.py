@@ -107,9 +107,9 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
 
 
 def newest_runs(address: str) -> str:
-    """The page with the runs of the last used experiment, with their scores and bill as columns.
-    Without an experiment, the address itself; in a store that does not accept the tag, MLflow's own
-    columns.
+    """Return the page with the runs of the last used experiment, with their scores and bill as
+    columns. Without an experiment, the address itself; in a store that does not accept the tag,
+    MLflow's own columns.
     """
     try:
         newest = {"max_results": 1, "order_by": ["last_update_time DESC"]}
@@ -131,8 +131,8 @@ def newest_runs(address: str) -> str:
 
 
 def shared_view() -> dict[str, object]:
-    """The state of MLflow's table and charts of runs; MLflow's defaults hold for what is left
-    out.
+    """Return the state of MLflow's table and charts of runs; MLflow's defaults hold for what is
+    left out.
     """
     widths = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130, **COLUMNS}
     return {
@@ -154,8 +154,8 @@ def _ask(address: str, what: str, body: Mapping[str, object]) -> Any:
 
 
 def server_command(host: str, port: int) -> list[str]:
-    """The command of MLflow's server, which reads its store's address from STORE, since every user
-    of the machine can read command lines.
+    """Return the command of MLflow's server, which reads its store's address from STORE, since
+    every user of the machine can read command lines.
     """
     where = ["--host", host, "--port", str(port)]
     # uvicorn puts a folder first on the path, by default the working folder, whose modules are not

@@ -66,8 +66,8 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
 def scrubbed(value: object) -> Any:
-    """A copy of JSON-able data without fields named like keys or headers, and passwords in URLs
-    masked.
+    """Return a copy of JSON-able data without fields named like keys or headers, and passwords in
+    URLs masked.
     """
     if isinstance(value, Mapping):
         return {
@@ -81,8 +81,8 @@ def scrubbed(value: object) -> Any:
 
 
 def problem_line(problem: Exception) -> str:
-    """An error in one line, without passwords in URLs and the store's credentials. Of a failed
-    request it has what the server said, or why it was not reached.
+    """Return an error in one line, without passwords in URLs and the store's credentials. Of a
+    failed request it has what the server said, or why it was not reached.
     """
     text = _DRIVER.sub("", _STATEMENT.sub("", one_line(str(problem))))
     text = text or type(problem).__name__
@@ -118,13 +118,15 @@ def problem_line(problem: Exception) -> str:
 
 
 def _words(page: str) -> str:
-    """The words of an answer, which may be a web page, cut so that there is room for advice."""
+    """Return the words of an answer, which may be a web page, cut so that there is room for
+    advice.
+    """
     return shortened(one_line(_TAG.sub(" ", page)), LONGEST_ANSWER)
 
 
 def experiment_name(run: Manifest) -> str:
-    """The name of the task: that of the data set that it was judged on, or the file's name without
-    its extension; else `folkmoot`.
+    """Return the name of the task: that of the data set that it was judged on, or the file's name
+    without its extension; else `folkmoot`.
     """
     data = data_place(run)
     if data is None:
@@ -133,7 +135,7 @@ def experiment_name(run: Manifest) -> str:
 
 
 def data_place(run: Manifest) -> str | None:
-    """The file or data set that a run was judged on; None where no place of it is known."""
+    """Return the file or data set that a run was judged on; None where no place of it is known."""
     for name in ("validation", "data", "loaded_from"):
         place = run["settings"].get(name)
         if isinstance(place, str) and place.strip():
@@ -142,8 +144,8 @@ def data_place(run: Manifest) -> str | None:
 
 
 def run_name(run: Manifest) -> str:
-    """The title, such as `2 agents + judge: intuitive, reasoner`, or a given name: the settings
-    have the user's as `run_name`, and a command's own as `label`.
+    """Return the title, such as `2 agents + judge: intuitive, reasoner`, or a given name: the
+    settings have the user's as `run_name`, and a command's own as `label`.
     """
     settings = run["settings"]
     if own := settings.get("run_name") or settings.get("label"):
@@ -152,10 +154,10 @@ def run_name(run: Manifest) -> str:
 
 
 def title(run: Manifest, score: str | None = None, program: str | None = None) -> str:
-    """The name of a run in the store: `72% · two who talk · gpt-4o-mini`, at most 40 characters.
-    The score comes first, so that a column of names can be compared. `program` replaces the
-    program's name, which is the full one where that fits (`1 agent: cot`). The user's own name is
-    not changed.
+    """Return the name of a run in the store: `72% · two who talk · gpt-4o-mini`, at most 40
+    characters. The score comes first, so that a column of names can be compared. `program` replaces
+    the program's name, which is the full one where that fits (`1 agent: cot`). The user's own name
+    is not changed.
     """
     settings = run.get("settings") or {}
     if own := one_line(str(settings.get("run_name") or "")):
@@ -176,14 +178,16 @@ def title(run: Manifest, score: str | None = None, program: str | None = None) -
 
 
 def score_head(metric: str, score: Mapping[str, object]) -> str:
-    """A score at the beginning of a name: `72%`, or `f1 0.52` for scores that are not rates."""
+    """Return a score at the beginning of a name: `72%`, or `f1 0.52` for scores that are not
+    rates.
+    """
     if score.get("rate", True):
         return f"{score['value']:.0%}"
     return f"{metric} {score['value']:.3g}"
 
 
 def tags_of(run: Manifest) -> dict[str, str]:
-    """The tags by which runs are searched and grouped."""
+    """Return the tags by which runs are searched and grouped."""
     tags = {
         "mlflow.source.name": FOLKMOOT,
         "mlflow.source.type": "LOCAL",
@@ -201,7 +205,7 @@ def tags_of(run: Manifest) -> dict[str, str]:
 
 
 def settings_of_run(run: Manifest) -> dict[str, str]:
-    """All values of a manifest, by dotted names, without missing ones."""
+    """Return all values of a manifest, by dotted names, without missing ones."""
     settings = dict(run["settings"])
     data = {
         "name": experiment_name(run),
@@ -224,8 +228,8 @@ def settings_of_run(run: Manifest) -> dict[str, str]:
 
 
 def shown_parameters(run: Manifest) -> dict[str, str]:
-    """The settings by which runs are compared, at most twelve, each under a plain name; everything
-    else is in an artifact.
+    """Return the settings by which runs are compared, at most twelve, each under a plain name;
+    everything else is in an artifact.
     """
     program, settings, lms = run["program"], run["settings"], run["lms"]
     names, data = _lm_names(lms), experiment_name(run)
@@ -256,7 +260,7 @@ def _program_name(program: dict[str, object]) -> str | None:
 
 
 def _params(values: Mapping[str, object]) -> dict[str, str]:
-    """Values as MLflow takes them as parameters, without empty ones."""
+    """Return values as MLflow takes them as parameters, without empty ones."""
     params = {}
     for name, value in values.items():
         text = as_param(value)
@@ -268,7 +272,7 @@ def _params(values: Mapping[str, object]) -> dict[str, str]:
 def leaves(
     tree: Mapping[str, object], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Every value of nested dicts, with the names that lead to it."""
+    """Yield every value of nested dicts, with the names that lead to it."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from leaves(value, (*path, str(name)))
@@ -277,7 +281,9 @@ def leaves(
 
 
 def as_param(value: object) -> str:
-    """A value as a parameter: a list of plain values is joined by commas; None becomes empty."""
+    """Return a value as a parameter: a list of plain values is joined by commas; None becomes
+    empty.
+    """
     if value is None or value == []:
         return ""
     if isinstance(value, list):
@@ -288,16 +294,16 @@ def as_param(value: object) -> str:
 
 
 def valid_name(name: str) -> str:
-    """The nearest name that MLflow accepts: allowed characters, no empty or dotted parts, at most
-    250 long.
+    """Return the nearest name that MLflow accepts: allowed characters, no empty or dotted parts, at
+    most 250 long.
     """
     parts = [part if part.strip(".") else "_" for part in _NOT_IN_NAMES.sub("_", name).split("/")]
     return "/".join(parts)[:LONGEST_NAME].rstrip("/")
 
 
 def trace_number(run_id: str, question: str) -> int:
-    """The OpenTelemetry id of a question's trace in a run, which is stable, so that sending it
-    again adds nothing.
+    """Return the OpenTelemetry id of a question's trace in a run, which is stable, so that sending
+    it again adds nothing.
     """
     text = f"{run_id}/{question}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(text).digest()[:16]) or 1

@@ -80,7 +80,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
 
 
 def _trained_run(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The training as a run's manifest describes one."""
+    """Return the training as a run's manifest describes one."""
     same = ("lms", "data_fingerprint", "questions", "versions", "git_commit")
     own = {name: document[name] for name in ("kind", "data", "preset")}
     return {
@@ -106,7 +106,7 @@ def _artifacts(folder: Path) -> dict[str, Content]:
 
 
 def _course(folder: Path) -> list[tuple[int, dict[str, float]]]:
-    """The figures of each batch, by the questions seen so far."""
+    """Return the figures of each batch, by the questions seen so far."""
     course = []
     for step in (read_object(folder / "training_log.json") or {}).get("steps") or []:
         figures = {name: step[key] for key, name in LEARNED.items() if step.get(key) is not None}

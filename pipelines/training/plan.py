@@ -150,7 +150,7 @@ class LivePlan(TrainingPlan):
         return seat_engines(self.network, self.lm)
 
     def account(self, folder: Path) -> Account | None:
-        """The budget that earlier attempts left."""
+        """Return the budget that earlier attempts left."""
         return account_of(self.request.budget, self.engines, folder, folder / CALLS)
 
     def lines(self) -> list[str]:
@@ -278,7 +278,7 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
 
 
 def _network_in(request: TrainRequest, options: Mapping[str, object]) -> StrategyNetwork | None:
-    """A copy of the user's network; None where a new one is made from the settings. Raises
+    """Return a copy of the user's network; None where a new one is made from the settings. Raises
     UserError for settings that contradict the network's own.
     """
     program = request.program
@@ -303,8 +303,8 @@ def _network_in(request: TrainRequest, options: Mapping[str, object]) -> Strateg
 def _new_network(
     request: TrainRequest, options: dict[str, Any], outcomes: Outcomes | None = None
 ) -> tuple[StrategyNetwork, TrainingSettings, list[str]]:
-    """An untrained network with these settings, its training settings, and warnings. The names of
-    the embedding model and the strategies are added to `options`.
+    """Return an untrained network with these settings, its training settings, and warnings. The
+    names of the embedding model and the strategies are added to `options`.
     """
     from ...modules.network.state import NetworkState
 
@@ -337,7 +337,7 @@ def _of_training(options: Mapping[str, object]) -> dict[str, object]:
 def _embedder(
     embedding: str | Embed | None, options: Mapping[str, Any]
 ) -> tuple[Embed, str, list[str]]:
-    """The embedder of questions, its name, and warnings."""
+    """Return the embedder of questions, its name, and warnings."""
     if embedding is not None and "embedding" in options:
         raise UserError("embedding is given, and in the settings, too: keep one of them")
     if isinstance(embedding, Embedder):
@@ -353,8 +353,8 @@ def _embedder(
 
 
 def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """The embeddings (n, D) of texts by the user's function. Raises UserError for another number of
-    rows.
+    """Return the embeddings (n, D) of texts by the user's function. Raises UserError for another
+    number of rows.
     """
     vectors = np.asarray(embedding(texts), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):

@@ -133,7 +133,7 @@ def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
 
 
 def _moments(moments: Sequence[Moment], size: float) -> tuple[Figure, list[Axes], list[Moment]]:
-    """A figure with axes of that size for each moment that is drawn, and these moments."""
+    """Return a figure with axes of that size for each moment that is drawn, and these moments."""
     count = min(MOST_GRAPHS, len(moments))
     # Rounded places may be the same one.
     places = np.unique(np.linspace(0, len(moments) - 1, count).round().astype(int))
@@ -146,7 +146,7 @@ def _moments(moments: Sequence[Moment], size: float) -> tuple[Figure, list[Axes]
 
 
 def smoothed(values: Sequence[float]) -> list[float]:
-    """The mean of each value and up to 19 before it."""
+    """Return the mean of each value and up to 19 before it."""
     means = []
     for end in range(1, len(values) + 1):
         means.append(float(np.mean(values[max(0, end - _SMOOTH) : end])))

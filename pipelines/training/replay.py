@@ -63,7 +63,9 @@ def network_of(
     strategies: Mapping[str, object] | None = None,
     **options: Any,
 ) -> StrategyNetwork:
-    """The network with this state; a `RecordedNetwork` where its strategies cannot be asked."""
+    """Return the network with this state; a `RecordedNetwork` where its strategies cannot be
+    asked.
+    """
     stands_for = dict(strategies or {})
     if all(name in stands_for or STRATEGIES.find(name) for name in state.config.strategies):
         return StrategyNetwork(state, embed, strategies=stands_for, **options)
@@ -186,8 +188,9 @@ def train_by_replay(
 
 
 def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, object]:
-    """The test scores of a network in a folder that was trained by replay; see `network_scores`.
-    Raises UserError for a folder without such a network, and for outcomes that do not fit it.
+    """Return the test scores of a network in a folder that was trained by replay; see
+    `network_scores`. Raises UserError for a folder without such a network, and for outcomes that do
+    not fit it.
     """
     from ...modules.network.state import NetworkState
 
@@ -211,8 +214,8 @@ def score_state(
     embed: Embed,
     rivals: Mapping[str, NetworkState],
 ) -> dict[str, object]:
-    """`network_scores` of a network on outcomes with the agents and strategies that it was trained
-    on.
+    """Return `network_scores` of a network on outcomes with the agents and strategies that it was
+    trained on.
     """
     vectors, groups = embed(test.questions), test.groups
     drawn = draws(state, test.ids, vectors)
@@ -229,7 +232,7 @@ def score_state(
 
 
 def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) -> NetworkDraws:
-    """The choices of a network for Q questions with embeddings (Q, D), drawn DRAWS times if
+    """Return the choices of a network for Q questions with embeddings (Q, D), drawn DRAWS times if
     sampled.
     """
     config = state.config
@@ -264,8 +267,8 @@ def check_apart(train: Outcomes, test: Outcomes) -> None:
 
 
 def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
-    """A table (Q, A, S) expanded to the agents of a network (Q, N, S): all copies share one agent's
-    answers.
+    """Return a table (Q, A, S) expanded to the agents of a network (Q, N, S): all copies share one
+    agent's answers.
     """
     if values.shape[1] == config.agents:
         return values
@@ -273,7 +276,7 @@ def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArr
 
 
 def fingerprint_of(outcomes: Outcomes) -> str:
-    """A digest of all training data."""
+    """Return a digest of all training data."""
     names = attrgetter("ids", "questions", "groups", "agents", "strategies")(outcomes)
     digest = hashlib.sha256(json.dumps(names).encode())
     for values in (outcomes.answers, outcomes.correct, outcomes.present):
@@ -282,7 +285,7 @@ def fingerprint_of(outcomes: Outcomes) -> str:
 
 
 def with_strategies(outcomes: Outcomes, wanted: object) -> Outcomes:
-    """The outcomes of the strategies named in the settings, or of all strategies."""
+    """Return the outcomes of the strategies named in the settings, or of all strategies."""
     if wanted is None or not outcomes.strategies:
         return outcomes
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | Mapping):
@@ -291,8 +294,8 @@ def with_strategies(outcomes: Outcomes, wanted: object) -> Outcomes:
 
 
 def fitted(outcomes: Outcomes, settings: Mapping[str, object]) -> dict[str, Any]:
-    """The settings with the table's agents and strategies. Raises UserError for settings that
-    contradict them.
+    """Return the settings with the table's agents and strategies. Raises UserError for settings
+    that contradict them.
     """
     count = len(outcomes.agents)
     wanted = settings.get("agents", count)

@@ -68,8 +68,8 @@ class Fixed:
 
     @classmethod
     def of(cls, correct: Right, answered: Right, groups: Sequence[str | None]) -> Fixed:
-        """The best by `correct` (Q, A, S) where `answered` (Q, A, S); a group of None does not
-        count.
+        """Return the best by `correct` (Q, A, S) where `answered` (Q, A, S); a group of None does
+        not count.
         """
         right, there = choices_of(correct), choices_of(answered)
         by_group = dict[str | None, tuple[int, ...]]()
@@ -100,8 +100,8 @@ def network_scores(
     rivals: Mapping[str, Numbers] = MappingProxyType({}),
     seed: int = 0,
 ) -> dict[str, object]:
-    """The scores of a network on test outcomes: expected values where ties are broken at random,
-    means over draws.
+    """Return the scores of a network on test outcomes: expected values where ties are broken at
+    random, means over draws.
 
     Returns `questions`, `draws`, `missing` (chosen answers that are not in the table and count as
     wrong), and these scores, each with `value`, `low` and `high` (95 %) and the `calls` per
@@ -171,8 +171,8 @@ def rival_values(
     answers: Answers,
     correct: Right,
 ) -> dict[str, Numbers]:
-    """The expected scores on each question, (Q,), of what does without a graph, learned from the
-    same training answers: `knn` and `regression`, one agent with the strategy that they choose,
+    """Return the expected scores on each question, (Q,), of what does without a graph, learned from
+    the same training answers: `knn` and `regression`, one agent with the strategy that they choose,
     the mean over agents; `vote_plain` and `vote_conditional`, one answer of every strategy of every
     agent, with equal weights and with those that depend on the question.
     """
@@ -198,9 +198,9 @@ def verdict_of(
     strategies: Sequence[str],
     policy: str,
 ) -> list[str]:
-    """The result of `network_scores` in sentences: whether the group's vote (and, with strategies,
-    an agent's own choice) beats a plain vote and the best fixed choice, what to use if it does
-    not, and what the policy added to those without a graph.
+    """Return the result of `network_scores` in sentences: whether the group's vote (and, with
+    strategies, an agent's own choice) beats a plain vote and the best fixed choice, what to use if
+    it does not, and what the policy added to those without a graph.
     """
     differences, plain = scores["differences"], "a plain vote over the same answers"
     if not strategies:
@@ -250,7 +250,8 @@ def network_use(
     drawn: NetworkDraws,
     strategies: Sequence[str],
 ) -> dict[str, object]:
-    """The behaviour of a network, from the arrays of `network_scores`, over all draws unless noted.
+    """Return the behaviour of a network, from the arrays of `network_scores`, over all draws unless
+    noted.
 
     - `ece` and `reliability` as in `network_report`, of the first draw; equal scores go to the
       earlier agent
@@ -304,15 +305,17 @@ def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[
 
 
 def choices_of(cells: Right) -> Right:
-    """The table (Q, A, S) arranged by choices: unchanged, or (Q, 1, A) without strategies."""
+    """Return the table (Q, A, S) arranged by choices: unchanged, or (Q, 1, A) without
+    strategies.
+    """
     if cells.shape[2] > 1:
         return cells
     return cells.swapaxes(1, 2)
 
 
 def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
-    """The values (Q, A, S) at the picks (D, Q, N); where nothing was picked, the value of the first
-    strategy.
+    """Return the values (Q, A, S) at the picks (D, Q, N); where nothing was picked, the value of
+    the first strategy.
     """
     each = np.broadcast_to(values, (len(values), picks.shape[2], values.shape[2]))
     at_picks = np.take_along_axis(each[None], np.maximum(picks, 0)[..., None], axis=3)
@@ -320,7 +323,7 @@ def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
 
 
 def _votes(codes: Answers, right: Right, weights: Numbers) -> Expected:
-    """The votes of all draws at once, each part (D, Q)."""
+    """Return the votes of all draws at once, each part (D, Q)."""
     shape, agents = codes.shape[:2], codes.shape[2]
     rows = expected_votes(
         codes.reshape(-1, agents), right.reshape(-1, agents), weights.reshape(-1, agents)
@@ -336,7 +339,7 @@ def _best(right: Right, there: Right) -> tuple[int, ...]:
 
 
 def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:
-    """Whether the fixed choices are right on each question, the mean over those who choose,
+    """Return whether the fixed choices are right on each question, the mean over those who choose,
     (Q,).
     """
     chosen = np.array([fixed.by_group.get(group, fixed.best) for group in groups])
@@ -368,7 +371,7 @@ class Rescored:
         return dict(self.scores)
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The scores, the difference of each to its rivals, and the verdict."""
+        """Return the scores, the difference of each to its rivals, and the verdict."""
         found = [name for name in _SHOWN if name in self.scores]
         lines = {name.replace("_", " "): percent(self.scores[name]) for name in found}
         if quiet:

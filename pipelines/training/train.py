@@ -223,7 +223,7 @@ def training_about(
     options: Mapping[str, object],
     data: str | None,
 ) -> TrainingAbout:
-    """The common part of every `training.json`: settings, their origin, and versions."""
+    """Return the common part of every `training.json`: settings, their origin, and versions."""
     made = made_with()
     return {
         "kind": kind,
@@ -248,8 +248,8 @@ def read_about(folder: Path) -> TrainingAbout:
 
 
 def recent(log: TrainingLog) -> dict[str, float]:
-    """Reward, shares of right answers (one agent's, the group's) and trust, each as the mean over
-    the last batches, and the total number of graph edges added or removed.
+    """Return reward, shares of right answers (one agent's, the group's) and trust, each as the mean
+    over the last batches, and the total number of graph edges added or removed.
     """
     # The batches before them were answered by a group that knew less.
     last = log.steps[-LAST:]

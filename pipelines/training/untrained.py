@@ -54,20 +54,20 @@ class Untrained(StrategyNetwork):
         self.learning, self.options = learning, options
 
     def describe(self) -> Described:
-        """All settings, of training too: two trainings on the same questions are equal when these
-        are.
+        """Return all settings, of training too: two trainings on the same questions are equal when
+        these are.
         """
         described = super().describe()
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
         return {"program": "network", **settings, **only(described, OF_PROGRAM)}
 
     def training_turns(self) -> int:
-        """The most turns that training takes for a question, since no call is made twice."""
+        """Return the most turns that training takes for a question, since no call is made twice."""
         return min(int(self.learning.epochs), len(self.state.config.strategies)) * self.most_turns()
 
     def fresh(self) -> StrategyNetwork:
-        """The network as it is before training. Raises UserError when its embedding model cannot be
-        had.
+        """Return the network as it is before training. Raises UserError when its embedding model
+        cannot be had.
         """
         from ...modules.network.state import NetworkState
 
@@ -143,7 +143,8 @@ TO_TRAIN = Protocol(
 
 
 def default_embedding() -> tuple[str, str | None]:
-    """The embedding model for a training that names none, and a warning when it is not the paper's.
+    """Return the embedding model for a training that names none, and a warning when it is not the
+    paper's.
 
     all-mpnet-base-v2; where only all-MiniLM-L6-v2 is on this machine, that one.
     """
@@ -156,12 +157,12 @@ def default_embedding() -> tuple[str, str | None]:
 
 
 def _here(model: str) -> bool:
-    """Whether a model is installed or was fetched before, and needs no download."""
+    """Return whether a model is installed or was fetched before, and needs no download."""
     return isinstance(Embedder(model)._where(), Path) or fetched(model)
 
 
 def _with_embedding(values: Mapping[str, object]) -> tuple[dict[str, object], str | None]:
-    """The values with the embedding model, and a warning when it is not the paper's."""
+    """Return the values with the embedding model, and a warning when it is not the paper's."""
     if "embedding" in values:
         return dict(values), None
     model, warning = default_embedding()
@@ -169,7 +170,9 @@ def _with_embedding(values: Mapping[str, object]) -> tuple[dict[str, object], st
 
 
 def _fresh(network: StrategyNetwork) -> StrategyNetwork:
-    """The network with its settings of training, which are the usual ones where it has none."""
+    """Return the network with its settings of training, which are the usual ones where it has
+    none.
+    """
     able: StrategyNetwork = (
         network.fresh() if isinstance(network, Untrained) else network.deepcopy()
     )

@@ -88,8 +88,8 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
 
 
 def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The study as a run's manifest describes one: its data are those that the winner is judged
-    on.
+    """Return the study as a run's manifest describes one: its data are those that the winner is
+    judged on.
     """
     settings = run["settings"]
     if not settings.get("validation_questions"):
@@ -171,7 +171,7 @@ def _effects(report: StudyReport) -> TableEntry:
 
 
 def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
-    """The trials that ended here, a card each, numbered as Optuna numbers them."""
+    """Yield the trials that ended here, a card each, numbered as Optuna numbers them."""
     goals = report.objectives
     for entry in report.table:
         if entry.state not in ENDED or entry.home != home:

@@ -132,7 +132,7 @@ class Job:
     share: float = SEARCH_SHARE  # of the budget, for the search
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
-        """The study with its objectives in order, the one to be made large first.
+        """Return the study with its objectives in order, the one to be made large first.
 
         Raises UserError for what cannot be a study, before anything is spent.
         """
@@ -295,8 +295,8 @@ class Job:
             return read_regular(path).decode()
 
     def account(self) -> SharedAccount | None:
-        """The account of the share of the budget. Raises UserError for a budget that could not be
-        held.
+        """Return the account of the share of the budget. Raises UserError for a budget that could
+        not be held.
         """
         if self.budget is None:
             return None
@@ -306,8 +306,8 @@ class Job:
         return SharedAccount(held, whole=self.budget, folder=self.folder, _began=self.began)
 
     def opened(self) -> tuple[optuna.Study, Crew]:
-        """The study, made if it is not there, and its workers. Raises UserError when there is
-        another study of its name.
+        """Return the study, made if it is not there, and its workers. Raises UserError when there
+        is another study of its name.
         """
         # For good: a filter that is taken back would also undo those that another thread sets
         # meanwhile.
@@ -365,8 +365,8 @@ class Job:
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, object]]]:
-        """(number of trials, parameters of those that are not drawn): the grid's, or the default
-        and its compilations as the first.
+        """Return (number of trials, parameters of those that are not drawn): the grid's, or the
+        default and its compilations as the first.
         """
         point, number = self.space.point, self.trials
         if self.sampler == "grid":
@@ -378,7 +378,7 @@ class Job:
 
 
 def engines_of(space: TuneSpace, lm: object) -> list[Billed]:
-    """What every LM that some agent may have is billed as."""
+    """Return what every LM that some agent may have is billed as."""
     lms = [lm]
     for branch in space.branches:
         for choices in branch.lms.values():
@@ -387,7 +387,7 @@ def engines_of(space: TuneSpace, lm: object) -> list[Billed]:
 
 
 def _lm_name(lm: object) -> object:
-    """An LM without its address, which may differ from machine to machine."""
+    """Return an LM without its address, which may differ from machine to machine."""
     identity = lm_identity(lm)
     if identity is None:
         return getattr(lm, "model", None)

@@ -48,14 +48,14 @@ TRIED = 100
 
 
 def digest_name(what: object) -> str:
-    """The name of the folder that holds what is made from these values."""
+    """Return the name of the folder that holds what is made from these values."""
     text = json.dumps(what, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def most_turns(space: TuneSpace) -> tuple[int, int]:
-    """The most calls that a question can take, and that training a network can ask of one, among
-    points of the space drawn at random.
+    """Return the most calls that a question can take, and that training a network can ask of one,
+    among points of the space drawn at random.
     """
     # A space may have more points than can be built, so that a sample stands for all.
     dice = random.Random(0)
@@ -83,8 +83,8 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
 
 
 def learning_calls(folder: Path) -> int:
-    """The calls that the trainings and compilations in a study's folder take, each on its own,
-    whoever paid for them.
+    """Return the calls that the trainings and compilations in a study's folder take, each on its
+    own, whoever paid for them.
     """
     calls = 0
     for place in (f"{NETWORKS}/*/*/", f"{COMPILED}/*/"):
@@ -107,7 +107,7 @@ class Networks:
     _last: dict[str, Program] = field(default_factory=dict)
 
     def trained(self, program: Program) -> Program:
-        """The program of these settings, trained if nobody has done so before.
+        """Return the program of these settings, trained if nobody has done so before.
 
         Whoever else wants the same program waits; a training that was stopped goes on from its
         checkpoint. Raises BudgetSpent, `Unanswered` for a question that no LM answers, and
@@ -119,7 +119,7 @@ class Networks:
         return self._last[name]
 
     def name_of(self, program: Program) -> str:
-        """The name of the folder with the trained program of these settings."""
+        """Return the name of the folder with the trained program of these settings."""
         lms = lms_of(program, self.job.lm)
         return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
@@ -144,8 +144,8 @@ COMPILED = "compiled"
 
 
 def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, object]:
-    """The parameters of the program that is compiled for these: at the largest number of rounds,
-    and with the recorded run's ties where other ties are replayed.
+    """Return the parameters of the program that is compiled for these: at the largest number of
+    rounds, and with the recorded run's ties where other ties are replayed.
     """
     protocol = branch.protocol
     if protocol is None or protocol.replays is None:
@@ -158,7 +158,7 @@ def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, 
 
 
 def largest(branch: Branch, replays: Replays) -> dict[str, object]:
-    """The largest number that each parameter can be that replays are free to change."""
+    """Return the largest number that each parameter can be that replays are free to change."""
     most: dict[str, object] = {}
     for name in replays.free:
         values = branch.choices(name)
@@ -179,7 +179,7 @@ class CompiledPrompts:
     def plan(
         self, structure: Program, recipe: Recipe, folder: Path | None = None
     ) -> CompilationPlan:
-        """The compilation of a structure. Raises UserError for what cannot be compiled."""
+        """Return the compilation of a structure. Raises UserError for what cannot be compiled."""
         job = self.job
         return plan_compilation(
             CompileRequest(
@@ -199,7 +199,8 @@ class CompiledPrompts:
         )
 
     def applied(self, program: Program, structure: Program, recipe: Recipe) -> Program:
-        """The program with the prompts of its structure, compiled if nobody has done so before.
+        """Return the program with the prompts of its structure, compiled if nobody has done so
+        before.
 
         Whoever else wants the same prompts waits; a compilation that was stopped goes on. Raises
         BudgetSpent, and UserError.

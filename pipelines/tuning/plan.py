@@ -121,7 +121,7 @@ class StudyPlan:
         }
 
     def lines(self) -> list[str]:
-        """The plan in words."""
+        """Return the plan in words."""
         job, (scored, learnt) = self.job, self.job.questions
         estimated, shows = estimate_lines(self.estimate, None, is_rate=job.metric.rate is True)
         lines = [
@@ -212,7 +212,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
 
 
 def _seats(seating: Seating) -> dict[str, object]:
-    """The LMs of seats that have one of their own, as a space takes them."""
+    """Return the LMs of seats that have one of their own, as a space takes them."""
     names, bases = seating.seated, seating.addresses
     seats: dict[str, object] = {}
     for seat in dict.fromkeys((*names, *bases, *seating.chosen)):
@@ -257,7 +257,9 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
 
 
 def _settings(request: TuneRequest) -> StudySettings:
-    """What the study notes of how it was asked for; of questions and spaces, what names them."""
+    """Return what the study notes of how it was asked for; of questions and spaces, what names
+    them.
+    """
     sources = {"data": request.train, "validation": request.validation, "space": request.space}
     more = {
         "split": request.train_split,

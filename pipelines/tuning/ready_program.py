@@ -24,8 +24,8 @@ from ..runs.folder import TemporaryFolder
 def rebuilt(
     folder: Path, program: Program, changed: Mapping[str, object], make_lm: MakeLM = lm
 ) -> Program:
-    """The program that is saved in a folder, with some parameters changed, and with the LMs and the
-    environment of `program`, which has the same seats.
+    """Return the program that is saved in a folder, with some parameters changed, and with the LMs
+    and the environment of `program`, which has the same seats.
 
     Raises UserError for parameters that would change which seats there are.
     """
@@ -59,7 +59,8 @@ class ReadyProgram:
 
     @classmethod
     def of(cls, source: Any, make_lm: MakeLM) -> ReadyProgram:
-        """The program of a folder, or of an object in Python, which is saved in a temporary folder.
+        """Return the program of a folder, or of an object in Python, which is saved in a temporary
+        folder.
 
         Raises UserError for what is not a program, or cannot be saved.
         """
@@ -78,7 +79,8 @@ class ReadyProgram:
         return known(str(self.program.describe()["program"]))
 
     def build(self, parameters: Mapping[str, object], make_lm: MakeLM) -> Program:
-        """The program with some constructor parameters changed, its prompts and LMs as they were.
+        """Return the program with some constructor parameters changed, its prompts and LMs as they
+        were.
 
         Raises UserError for parameters that its prompts do not fit.
         """

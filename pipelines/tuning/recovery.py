@@ -27,13 +27,15 @@ GRACE_SECONDS = 90  # without a beat, after which a worker of another machine co
 
 
 def trials_tuned(study: optuna.Study) -> list[FrozenTrial]:
-    """The trials of a study, without those that the user has made in a study of her own."""
+    """Return the trials of a study, without those that the user has made in a study of her own."""
     trials = study.get_trials(deepcopy=False)
     return [trial for trial in trials if PLACE in trial.user_attrs or "told_by" in trial.user_attrs]
 
 
 def places_of(study: optuna.Study) -> dict[int, list[FrozenTrial]]:
-    """The trials of each place of the study: the first one, and those that were tried again."""
+    """Return the trials of each place of the study: the first one, and those that were tried
+    again.
+    """
     places: dict[int, list[FrozenTrial]] = {}
     for trial in trials_tuned(study):
         if "told_by" not in trial.user_attrs:
@@ -121,11 +123,11 @@ class Crew:
         return False
 
     def waits(self) -> bool:
-        """Whether trials are under way whose end can be waited for."""
+        """Return whether trials are under way whose end can be waited for."""
         return any(trial.state == TrialState.RUNNING for trial in trials_tuned(self.study))
 
     def _is_dead(self, trial: FrozenTrial) -> bool:
-        """Whether a running trial is that of a worker at this folder that has died."""
+        """Return whether a running trial is that of a worker at this folder that has died."""
         worker, home = trial.user_attrs.get("worker"), trial.user_attrs.get("home")
         if home != self.home or worker == self.name:
             return False
@@ -138,7 +140,7 @@ class Crew:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether nobody holds a lock file."""
+    """Return whether nobody holds a lock file."""
     try:
         with locked(path, wait=False):
             return True

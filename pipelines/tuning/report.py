@@ -31,7 +31,7 @@ MOST_EFFECTS = 4
 
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
-    """The trials in the order in which they were made."""
+    """Return the trials in the order in which they were made."""
     return [_entry(trial, objectives) for trial in trials_tuned(study)]
 
 
@@ -80,7 +80,9 @@ def _known(scores: Iterable[float | None]) -> list[float]:
 
 
 def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]:
-    """What each choice changes, by the scores of trials and replays on the same questions."""
+    """Return what each choice changes, by the scores of trials and replays on the same
+    questions.
+    """
     trials = {trial.number: trial for trial in trials_tuned(study)}
     tried, most = [], 1.0
     for entry in table:
@@ -94,12 +96,12 @@ def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]
 
 
 def effects_in(report: StudyReport) -> list[Effect]:
-    """The effects that a report holds; none in one of an earlier version."""
+    """Return the effects that a report holds; none in one of an earlier version."""
     return [Effect(**fields) for fields in report.effects or ()]
 
 
 def effect_words(effect: Effect, report: StudyReport) -> str:
-    """An effect in a line, in points where the study's scores are rates."""
+    """Return an effect in a line, in points where the study's scores are rates."""
     best = report.best
     is_rate = best is None or best.scores[report.goal].rate
     change = _change(effect)
@@ -117,8 +119,8 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
 
 
 def effect_lines(report: StudyReport) -> list[str]:
-    """The effects in words: the largest one of each choice in a line, and all choices that are
-    confounded in one.
+    """Return the effects in words: the largest one of each choice in a line, and all choices that
+    are confounded in one.
     """
     found = effects_in(report)
     measured = [effect for effect in found if effect.difference is not None]
@@ -148,9 +150,9 @@ def _value(value: object) -> str:
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
-    """The Pareto front of the finished settings, the winner first: the best in the first objective,
-    then the one with the fewest calls, then the earliest. With one objective it is the winner
-    alone.
+    """Return the Pareto front of the finished settings, the winner first: the best in the first
+    objective, then the one with the fewest calls, then the earliest. With one objective it is the
+    winner alone.
     """
     sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
     first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
@@ -166,7 +168,7 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
 
 
 def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """Optuna's best trials, without regard to those that the user has made herself."""
+    """Return Optuna's best trials, without regard to those that the user has made herself."""
     tuned = [trial for trial in trials_tuned(study) if trial.state == TrialState.COMPLETE]
     # Optuna ranks all trials of a study: only these are in one of their own, in memory.
     apart = optuna.create_study(directions=study.directions)
@@ -175,8 +177,8 @@ def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
-    """How many trials ended how; `given back` were stopped or lost with their worker, and tried
-    again.
+    """Return how many trials ended how; `given back` were stopped or lost with their worker, and
+    tried again.
     """
     states = ("complete", "pruned", "told", "failed", "running", "waiting", "given back")
     number = dict.fromkeys(states, 0)
@@ -186,8 +188,8 @@ def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
 
 
 def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict[str, int]:
-    """`made` and paid for; `used`: what every setting would have taken alone, `training` included;
-    `saved`: the difference.
+    """Return `made` and paid for; `used`: what every setting would have taken alone, `training`
+    included; `saved`: the difference.
     """
     seen: dict[str, float] = {}
     for entry in trials:
@@ -199,7 +201,7 @@ def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict
 
 
 def why_no_winner(trials: Sequence[TrialEntry]) -> str:
-    """Why a study has no winner, in a sentence."""
+    """Return why a study has no winner, in a sentence."""
     reasons = Counter(entry.failed for entry in trials if entry.failed is not None)
     if not reasons:
         return "no trial has finished"
@@ -208,7 +210,7 @@ def why_no_winner(trials: Sequence[TrialEntry]) -> str:
 
 
 def conclusion(validation: WinnerJudged | None, objective: str) -> str:
-    """What the validation says of the winner, in a sentence."""
+    """Return what the validation says of the winner, in a sentence."""
     if validation is None:
         return (
             "the winner is not evaluated on validation questions here: its training score is "
@@ -235,7 +237,7 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
 
 
 def setting_words(setting: Setting | None) -> str:
-    """A setting in one line."""
+    """Return a setting in one line."""
     parts = []
     for name, value in (setting or {}).items():
         if value is not None:

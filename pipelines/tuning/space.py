@@ -92,7 +92,7 @@ class Branch:
         return OPTIMIZER in self.space
 
     def choices(self, name: str) -> list[Any]:
-        """The values of a parameter, none where it does not vary."""
+        """Return the values of a parameter, none where it does not vary."""
         if name not in self.space:
             return []
         return options(self.space[name].values) or []
@@ -108,7 +108,7 @@ class Branch:
         return None if found is None else found.thing
 
     def parameters(self, setting: Mapping[str, object]) -> dict[str, Any]:
-        """The constructor's parameters for a point of this branch."""
+        """Return the constructor's parameters for a point of this branch."""
         own = only(without(setting, (OPTIMIZER, PRESET)), self.space)
         parameters = constructed(self.space, own)
         for name, value in self.fixed.items():
@@ -118,7 +118,9 @@ class Branch:
         return parameters
 
     def recipe(self, setting: Mapping[str, Any]) -> Recipe | None:
-        """How the prompts of a point of this branch are compiled; None where they are not."""
+        """Return how the prompts of a point of this branch are compiled; None where they are
+        not.
+        """
         optimizer = setting.get(OPTIMIZER, NOT_COMPILED)
         if optimizer == NOT_COMPILED:
             return None
@@ -127,7 +129,7 @@ class Branch:
     def build(
         self, parameters: Mapping[str, object], lms: Mapping[str, object], make_lm: MakeLM
     ) -> Program:
-        """The program; LMs for seats that it does not have are passed over."""
+        """Return the program; LMs for seats that it does not have are passed over."""
         if self.ready is not None:
             program = self.ready.build(parameters, make_lm)
         elif self.learning is not None:
@@ -173,8 +175,8 @@ class TuneSpace:
         return any(branch.compiles for branch in self.branches)
 
     def point(self, draw: Draw) -> Setting:
-        """A point, drawn parameter by parameter; seats' LMs last, as far as the program has the
-        seats.
+        """Return a point, drawn parameter by parameter; seats' LMs last, as far as the program has
+        the seats.
         """
         branch = self.branches[0]
         setting: Setting = {}
@@ -208,8 +210,8 @@ class TuneSpace:
     def whole(
         self, branch: Branch, own: Mapping[str, object], lms: Mapping[str, object], program: Program
     ) -> Setting:
-        """A point of the branch as one of the whole space, with the LMs of seats that its program
-        has.
+        """Return a point of the branch as one of the whole space, with the LMs of seats that its
+        program has.
         """
         setting: Setting = {}
         if len(self.branches) > 1:
@@ -223,7 +225,7 @@ class TuneSpace:
         return setting
 
     def own(self, setting: Mapping[str, object]) -> tuple[Branch, Setting, dict[str, object]]:
-        """(branch, its parameters without the prefix, LM by seat) of a point.
+        """Return (branch, its parameters without the prefix, LM by seat) of a point.
 
         Raises UserError for a text that the space does not have: a study's storage may be somebody
         else's, and such a text could name code, or an LM elsewhere.
@@ -247,13 +249,13 @@ class TuneSpace:
         return branch, own, lms
 
     def program(self, setting: Mapping[str, object]) -> Program:
-        """The program of a point, with prompts as they are before a compilation."""
+        """Return the program of a point, with prompts as they are before a compilation."""
         branch, own, lms = self.own(setting)
         return branch.build(branch.parameters(own), lms, self.make_lm)
 
     def default(self) -> tuple[Setting | None, Program]:
-        """The first program as it is without tuning, and its point; None where the space leaves it
-        out.
+        """Return the first program as it is without tuning, and its point; None where the space
+        leaves it out.
         """
         branch = self.branches[0]
         lms = {seat: choices[0] for seat, choices in branch.lms.items()}
@@ -272,8 +274,8 @@ class TuneSpace:
         return self.whole(branch, own, lms, program), program
 
     def first(self) -> list[Setting]:
-        """The settings that a study begins with: the default, where prompts can be compiled also
-        with each optimizer.
+        """Return the settings that a study begins with: the default, where prompts can be compiled
+        also with each optimizer.
         """
         default, _ = self.default()
         branch = self.branches[0]
@@ -339,8 +341,8 @@ class TuneSpace:
 
 
 def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
-    """The constructor's defaults, and the example's where it has none, with all that the space
-    fixes.
+    """Return the constructor's defaults, and the example's where it has none, with all that the
+    space fixes.
     """
     allowed, only = dict[str, list[object]](), dict[str, object]()
     for name, parameter in branch.space.items():
@@ -365,15 +367,15 @@ def _as_json(value: object) -> str:
 
 
 def made_lm(wanted: object, make_lm: MakeLM) -> object:
-    """The LM of a seat, by name or by the arguments of `lm`."""
+    """Return the LM of a seat, by name or by the arguments of `lm`."""
     if isinstance(wanted, Mapping):
         return make_lm(**wanted)
     return make_lm(wanted)
 
 
 def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
-    """What to draw so that each value of each parameter is drawn once, the others at their first;
-    the name is of the parameter, or empty where it is not one alone.
+    """Yield what to draw so that each value of each parameter is drawn once, the others at their
+    first; the name is of the parameter, or empty where it is not one alone.
     """
     yield "", partial(_tried, space, "", 0)
     for name, parameter in space.items():
@@ -386,8 +388,8 @@ def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
 
 
 def _tried(space: Space, name: str, place: int, key: str, values: Distribution) -> object:
-    """A value to try out: of the parameter `name` the one at that place, of the one that it depends
-    on a value with which it exists.
+    """Return a value to try out: of the parameter `name` the one at that place, of the one that it
+    depends on a value with which it exists.
     """
     allowed = options(values)
     if allowed is None:
@@ -409,7 +411,7 @@ def _first_value(_: str, values: Distribution) -> object:
 
 
 def _shown(parameter: Parameter) -> dict[str, object]:
-    """A parameter as JSON, as reports have it."""
+    """Return a parameter as JSON, as reports have it."""
     allowed, values = options(parameter.values), parameter.values
     shown: dict[str, object] = {"values": allowed}
     if allowed is None:

@@ -36,7 +36,7 @@ _FORMS = (
 
 
 def open_storage(url: str | None, folder: Path) -> BaseStorage:
-    """Optuna's storage for a URL; None is a SQLite file in the folder.
+    """Return Optuna's storage for a URL; None is a SQLite file in the folder.
 
     Raises UserError, without the password, for a URL that is not one, a missing driver, and a
     server that does not answer.
@@ -107,12 +107,12 @@ def _check_server(address: str, url: str, options: Mapping[str, Any]) -> None:
 
 
 def is_local(url: str | None) -> bool:
-    """Whether only processes of this machine can be at the study."""
+    """Return whether only processes of this machine can be at the study."""
     return url is None or url.startswith("sqlite:")
 
 
 def safe_url(url: str | None) -> str:
-    """The URL as it may be seen: without user, password and query."""
+    """Return the URL as it may be seen: without user, password and query."""
     return DATABASE if url is None else shown_address(url)
 
 
@@ -125,7 +125,7 @@ def _missing(problem: ImportError, url: str) -> UserError:
 
 
 def _why(problem: Exception, url: str) -> str:
-    """The reason in a line, without the URL's secrets."""
+    """Return the reason in a line, without the URL's secrets."""
     # Drivers put what they could not connect to into their messages, password and all.
     text = " ".join(str(problem.__cause__ or problem).split())
     try:

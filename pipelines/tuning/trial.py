@@ -59,7 +59,9 @@ class Scored:
     problem: str | None = None
 
     def mean(self, objective: str, questions: int | None = None) -> float:
-        """The mean over the answered ones of the first so many questions; NaN without any."""
+        """Return the mean over the answered ones of the first so many questions; NaN without
+        any.
+        """
         answered = []
         values = self.took.get(objective, self.scores)[:questions]
         for value, score in zip(values, self.scores, strict=False):
@@ -95,8 +97,8 @@ class Scorer:
     def measured(
         self, setting: Setting, questions: int, finished: Collection[str] = ()
     ) -> tuple[Scored, list[Scored]]:
-        """The setting on the first so many questions, and all other settings that the same run
-        answers, those whose keys are `finished` left out.
+        """Return the setting on the first so many questions, and all other settings that the same
+        run answers, those whose keys are `finished` left out.
 
         Raises BudgetSpent when the budget ends before the questions do; their rows are kept.
         """
@@ -137,15 +139,15 @@ class Scorer:
         return self._score(setting, own_rows), replayed
 
     def network_of(self, setting: Setting) -> str | None:
-        """The folder of the setting's network, where it has one that is not compiled."""
+        """Return the folder of the setting's network, where it has one that is not compiled."""
         branch, own, lms = self.space.own(setting)
         if not branch.trains or branch.recipe(own) is not None:
             return None
         return self._networks.name_of(branch.build(branch.parameters(own), lms, self.space.make_lm))
 
     def family(self, setting: Setting) -> str | None:
-        """A key of all settings that one recorded run answers; None where a run answers only its
-        own.
+        """Return a key of all settings that one recorded run answers; None where a run answers only
+        its own.
         """
         branch, own, lms = self.space.own(setting)
         replays = self._replays(branch)
@@ -155,15 +157,15 @@ class Scorer:
         return key_of({"": branch.label, **lms, **fixed})
 
     def _replays(self, branch: Branch) -> Replays | None:
-        """What a recorded run answers beside its own setting; a metric of the user's own may want
-        to see more of a prediction than its answer.
+        """Return what a recorded run answers beside its own setting; a metric of the user's own may
+        want to see more of a prediction than its answer.
         """
         if branch.protocol is None or not self.job.metric.builtin:
             return None
         return branch.protocol.replays
 
     def program(self, setting: Setting) -> Program:
-        """The program of a setting, fitted where it has something to fit."""
+        """Return the program of a setting, fitted where it has something to fit."""
         branch, own, lms = self.space.own(setting)
         parameters, recipe = branch.parameters(own), branch.recipe(own)
         program = self._program(branch, parameters, lms, recipe)
@@ -174,7 +176,9 @@ class Scorer:
         return program
 
     def default(self) -> Program:
-        """The first program of the space as it is without tuning, trained where it has to be."""
+        """Return the first program of the space as it is without tuning, trained where it has to
+        be.
+        """
         _, program = self.space.default()
         if self.space.branches[0].trains:
             return self._networks.trained(program)
@@ -183,7 +187,7 @@ class Scorer:
     def _siblings(
         self, branch: Branch, own: Setting, replays: Replays
     ) -> Iterator[tuple[dict[str, object], Setting]]:
-        """The settings that differ only in what replays are free to change: (parameters,
+        """Yield the settings that differ only in what replays are free to change: (parameters,
         setting).
         """
         narrowed = {}
@@ -202,7 +206,9 @@ class Scorer:
         lms: Mapping[str, object],
         recipe: Recipe | None,
     ) -> Program:
-        """The program of these parameters, trained or with compiled prompts where it has to be."""
+        """Return the program of these parameters, trained or with compiled prompts where it has to
+        be.
+        """
         program = branch.build(parameters, lms, self.space.make_lm)
         if recipe is not None:
             structure = branch.build(structure_of(branch, parameters), lms, self.space.make_lm)
@@ -233,8 +239,8 @@ class Scorer:
         return Scored(setting, tuple(scores), took, problem)
 
     def _rows(self, program: Program, questions: int) -> list[ResultRow]:
-        """A row for each of the first so many questions, in order, asked as far as there is none
-        yet.
+        """Return a row for each of the first so many questions, in order, asked as far as there is
+        none yet.
         """
         folder = self._folder(program)
         asked, lm, metric = self.questions[:questions], self.job.lm, self.job.metric
@@ -274,7 +280,7 @@ class Scorer:
 def _replay(
     rows: Sequence[ResultRow], outcomes: Sequence[Replayed | None], metric: Metric
 ) -> list[ResultRow]:
-    """The rows as they would be with other outcomes, and with the calls that those take."""
+    """Return the rows as they would be with other outcomes, and with the calls that those take."""
     changed_rows = []
     for row, outcome in zip(rows, outcomes, strict=True):
         if outcome is None:
@@ -305,6 +311,6 @@ def _took(row: ResultRow, objective: str) -> float:
 
 
 def _is_free(branch: Branch, name: str, replays: Replays) -> bool:
-    """Whether a recorded run answers for every value of a parameter."""
+    """Return whether a recorded run answers for every value of a parameter."""
     parameter = branch.space.get(name)
     return name in replays.free or (parameter is not None and parameter.joins in replays.free)

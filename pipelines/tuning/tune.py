@@ -144,7 +144,7 @@ class Study(ShownResult):
         return self.report.best is None
 
     def to_dict(self) -> dict[str, object]:
-        """The report without the table of trials and the space, which `study.json` has;
+        """Return the report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
         kept = without(self.report, ("table", "space", "versions"))
@@ -163,7 +163,7 @@ class Study(ShownResult):
         return self.report.front
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each trial, with a column for each setting and each objective."""
+        """Return a row for each trial, with a column for each setting and each objective."""
         return trials_frame(self.report)
 
     @property
@@ -306,8 +306,8 @@ def _search(job: Job, workers: int, watch: Callable[..., None]) -> None:
 
 
 def _load_finished(plan: StudyPlan) -> Study | None:
-    """The study in the plan's folder, if it was asked for in the same way and the plan asks for
-    nothing more: it is shown as it is stored.
+    """Return the study in the plan's folder, if it was asked for in the same way and the plan asks
+    for nothing more: it is shown as it is stored.
     """
     job, folder = plan.job, plan.out
     if folder is None or job.own is not None:
@@ -344,7 +344,7 @@ def _load_finished(plan: StudyPlan) -> Study | None:
 
 
 def study_in(folder: Path) -> Study | None:
-    """The study that a folder holds, as its report says; None where it has none."""
+    """Return the study that a folder holds, as its report says; None where it has none."""
     report = read_object(folder / STUDY)
     if report is None or "best" not in report:
         return None
@@ -360,7 +360,7 @@ def _finish(
     keep: object,
     spent: str | None,
 ) -> Study:
-    """The report, and the winner with its validation, where there is one and nothing was
+    """Return the report, and the winner with its validation, where there is one and nothing was
     interrupted.
     """
     scorer, table = Scorer(job), entries(study, job.objectives)
@@ -421,7 +421,7 @@ def _report(
     stopped: str | None,
     spent: str | None,
 ) -> StudyReport:
-    """What a study has found, and what it cost."""
+    """Return what a study has found, and what it cost."""
     front = best_of(study, table)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
@@ -464,8 +464,8 @@ def _report(
 def _why_unjudged(
     job: Job, study: optuna.Study, table: Sequence[TrialEntry], validation: Sequence[Question]
 ) -> str | None:
-    """Why the winner is not asked the validation questions, None where it is: the rest of the
-    budget pays for a part of them only, which would say nothing. Empty on a machine that has
+    """Return why the winner is not asked the validation questions, None where it is: the rest of
+    the budget pays for a part of them only, which would say nothing. Empty on a machine that has
     joined, since they are asked once, and where there is no winner.
     """
     front = best_of(study, table)
@@ -500,7 +500,7 @@ def _validate(
     winner: Program,
     validation: Sequence[Question],
 ) -> tuple[WinnerJudged, list[Evaluation]]:
-    """The winner on questions that no trial saw, beside the default on the same.
+    """Return the winner on questions that no trial saw, beside the default on the same.
 
     Raises BudgetSpent and Unanswered.
     """
@@ -573,7 +573,9 @@ def _validation_folder(
 def _load_judged(
     folder: Path, name: str, validation: Sequence[Question], program: Program | None = None
 ) -> Evaluation | None:
-    """The evaluation of a finished study's winner or default; None where its folder is gone."""
+    """Return the evaluation of a finished study's winner or default; None where its folder is
+    gone.
+    """
     wanted = {"data_fingerprint": data.fingerprint(validation)}
     # A study has one default, but other winners may have been judged before.
     if program is not None:
@@ -586,7 +588,7 @@ def _load_judged(
 
 
 def _held_out(settings: StudySettings) -> RunSettings:
-    """The settings by which the questions of a run are read again, for the validation."""
+    """Return the settings by which the questions of a run are read again, for the validation."""
     if "validation" not in settings:
         return RunSettings()
     return RunSettings(
@@ -612,7 +614,7 @@ def _progress(
 
 
 def _described(job: Job, validation: Sequence[Question]) -> dict[str, object]:
-    """What `study_run.json` says of the study, in the form of a manifest."""
+    """Return what `study_run.json` says of the study, in the form of a manifest."""
     _, default = job.space.default()
     return {
         "program": {

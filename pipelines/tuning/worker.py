@@ -101,7 +101,9 @@ class StudyWorker:
                 time.sleep(POLL_SECONDS)
 
     def _queue_trial(self) -> bool:
-        """Whether a trial is queued: one that was, one that is given back, or the next place."""
+        """Return whether a trial is queued: one that was, one that is given back, or the next
+        place.
+        """
         places = places_of(self.study)
         if any(trial.state == TrialState.WAITING for trial in chain(*places.values())):
             return True
@@ -185,7 +187,7 @@ class StudyWorker:
                 raise problems[-1] from None
 
     def _draw(self, trial: Trial) -> Setting:
-        """The setting that a trial is to try."""
+        """Return the setting that a trial is to try."""
         places = places_of(self.study)
         if PLACE not in trial.user_attrs:
             known = self.study.get_trials(deepcopy=False)[trial.number].system_attrs
@@ -277,8 +279,8 @@ class StudyWorker:
     def _rival(
         self, finished: list[FrozenTrial], scored: Scored, number: int
     ) -> list[float | None] | None:
-        """The scores of the best finished trial that took no more of anything else on as many
-        questions.
+        """Return the scores of the best finished trial that took no more of anything else on as
+        many questions.
         """
         best: FrozenTrial | None = None
         for trial in finished:
@@ -330,7 +332,7 @@ class StudyWorker:
 
 
 def _by_key(trials: Sequence[FrozenTrial]) -> dict[str, FrozenTrial]:
-    """Trials by the keys of their settings, of one that was tried twice the first."""
+    """Return trials by the keys of their settings, of one that was tried twice the first."""
     return {key_of(trial.user_attrs["setting"]): trial for trial in reversed(trials)}
 
 
@@ -340,8 +342,8 @@ def _is_lost(
     planned: Sequence[int],
     family_finished: bool,
 ) -> bool:
-    """Whether a setting is not worth more questions: it is behind, or a finished run of its family
-    has shown most of its result, and it is not ahead.
+    """Return whether a setting is not worth more questions: it is behind, or a finished run of its
+    family has shown most of its result, and it is not ahead.
     """
     if rival is None:
         return False
@@ -351,7 +353,7 @@ def _is_lost(
 
 
 def scores_of(trial: FrozenTrial) -> list[float | None]:
-    """The score of a trial on each question, None where that failed."""
+    """Return the score of a trial on each question, None where that failed."""
     noted = trial.user_attrs["scores"]
     if isinstance(noted, str):
         return list(map({"x": None, "0": 0.0, "1": 1.0}.__getitem__, noted))
@@ -359,7 +361,9 @@ def scores_of(trial: FrozenTrial) -> list[float | None]:
 
 
 def _take_scores(trial: Trial, same: FrozenTrial) -> list[float]:
-    """The values of a finished trial of the same setting. Raises TrialPruned if it was pruned."""
+    """Return the values of a finished trial of the same setting. Raises TrialPruned if it was
+    pruned.
+    """
     for name in ("scores", "took", "questions"):
         trial.set_user_attr(name, same.user_attrs[name])
     trial.set_user_attr("same_as", same.number)
@@ -374,7 +378,7 @@ def _note(trial: Trial, scored: Scored) -> None:
 
 
 def _noted(scored: Scored) -> dict[str, object]:
-    """A result as a trial's attributes: small, since databases hold 64 KB in one."""
+    """Return a result as a trial's attributes: small, since databases hold 64 KB in one."""
     scores: object = [score and round(score, 4) for score in scored.scores]
     if set(scored.scores) <= {0.0, 1.0, None}:
         scores = "".join(map({None: "x", 0.0: "0", 1.0: "1"}.__getitem__, scored.scores))

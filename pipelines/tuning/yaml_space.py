@@ -53,7 +53,7 @@ def space_of(
     compiled_by: str | Sequence[str] | None = None,
     make_lm: MakeLM = lm,
 ) -> TuneSpace:
-    """The space that a study goes through.
+    """Return the space that a study goes through.
 
     Args:
         spec: a protocol's name for the space declared beside it; a short spec that fixes a part of
@@ -132,7 +132,7 @@ def space_of(
 
 
 def _is_file(spec: str | Path) -> bool:
-    """Whether a spec is the path of a YAML file: any path is, unless it is a folder."""
+    """Return whether a spec is the path of a YAML file: any path is, unless it is a folder."""
     place = Path(spec).expanduser()
     written = isinstance(spec, Path) or place.suffix.casefold() in (*SUFFIXES, *ROWS)
     return written and not place.is_dir()
@@ -194,7 +194,7 @@ def _branch(
 
 
 def _with_roles(space: Space, names: Sequence[str]) -> Space:
-    """The space in which the user's own roles stand beside those of the papers."""
+    """Return the space in which the user's own roles stand beside those of the papers."""
     widened = dict(space)
     for name, parameter in space.items():
         if names and parameter.of_roles is not None:
@@ -209,7 +209,7 @@ def _ready_branch(
     sets: Mapping[str, object],
     make_lm: MakeLM,
 ) -> Branch:
-    """The branch of a saved program or an object. Raises UserError for what is neither."""
+    """Return the branch of a saved program or an object. Raises UserError for what is neither."""
     is_text = isinstance(spec, str | Path)
     label = str(spec) if is_text else type(spec).__name__
     if is_text and not Path(label).expanduser().is_dir() and PROTOCOLS.spec(label) is None:
@@ -239,7 +239,7 @@ def _ready_branch(
 
 
 def _of(sets: Mapping[str, object], parameters: Collection[str]) -> dict[str, object]:
-    """The settings of these parameters, or of parts of them."""
+    """Return the settings of these parameters, or of parts of them."""
     return {key: value for key, value in sets.items() if key.partition(".")[0] in parameters}
 
 
@@ -250,7 +250,7 @@ def _as_list(value: object) -> list[Any]:
 def _narrow(
     where: str, protocol: Protocol, declared: Space, values: Mapping[str, object]
 ) -> tuple[dict[str, Parameter], dict[str, object]]:
-    """The declared space with the values that a spec gives, and what it fixes beside."""
+    """Return the declared space with the values that a spec gives, and what it fixes beside."""
     space, fixed = dict(declared), {}
     for name, value in values.items():
         distribution = _values(f"{where}: {name}", protocol, name, value)
@@ -263,7 +263,7 @@ def _narrow(
 
 
 def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
-    """The parameters of `compile`: an optimizer, and where there is one, a preset.
+    """Return the parameters of `compile`: an optimizer, and where there is one, a preset.
 
     Raises UserError for an unknown optimizer or preset.
     """
@@ -299,8 +299,8 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
 def _values(
     where: str, protocol: Protocol, name: str, value: object
 ) -> Distribution | Declaration | None:
-    """The values that a spec gives a parameter; None for a fixed value that the space does not
-    declare.
+    """Return the values that a spec gives a parameter; None for a fixed value that the space does
+    not declare.
     """
     declared = protocol.space.get(name)
     if declared is not None and declared.joins is not None:
@@ -384,7 +384,7 @@ def _whole(value: object) -> bool:
 
 
 def _flat(values: Mapping[str, object]) -> dict[str, object]:
-    """`sampling: {temperature: 0.5}` as `sampling.temperature: 0.5`."""
+    """Return `sampling: {temperature: 0.5}` as `sampling.temperature: 0.5`."""
     flat: dict[str, object] = {}
     for name, value in values.items():
         if name == "sampling" and isinstance(value, Mapping):

@@ -153,7 +153,7 @@ class Deliberation(
             self.refuse_idle_role()
 
     def voted(self, rounds: int) -> Deliberation:
-        """A copy with at most so many rounds, and a vote as its tie-break."""
+        """Return a copy with at most so many rounds, and a vote as its tie-break."""
         other: Deliberation = self.deepcopy()
         other.max_rounds, other.rule = rounds, chosen("majority", self.names, self.seed)
         other.tie_break, other.ties = other.rule.name, other.rule.ties
@@ -195,8 +195,8 @@ class Deliberation(
     async def _round(
         self, task: Task, transcript: list[Turn], number: int, hear: Hear
     ) -> list[Turn]:
-        """The turns of one round. Each is added to the transcript at once, where the next agent
-        reads it; `hear` chooses what an agent is shown.
+        """Return the turns of one round. Each is added to the transcript at once, where the next
+        agent reads it; `hear` chooses what an agent is shown.
         """
         for place, agent in enumerate(self.agents):
             heard = hear(agent.name, transcript)
@@ -204,7 +204,9 @@ class Deliberation(
         return transcript[-len(self.agents) :]
 
     async def _blind_round(self, task: Task) -> list[Turn]:
-        """The turns of a first round in which no agent reads another, all asked concurrently."""
+        """Return the turns of a first round in which no agent reads another, all asked
+        concurrently.
+        """
         turns = await together(self._speak(place, task, 1, ()) for place in range(len(self.agents)))
         return [replace(turn, details=turn.details.but(blind=True)) for turn in turns]
 
@@ -259,7 +261,7 @@ class Deliberation(
 
 
 def _each_once(roles: Sequence[str]) -> list[str]:
-    """The roles as a list. Raises UserError for one that is repeated."""
+    """Return the roles as a list. Raises UserError for one that is repeated."""
     names = [roles] if isinstance(roles, str) else list(roles)
     for name in names:
         if names.count(name) > 1:

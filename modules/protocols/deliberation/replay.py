@@ -29,8 +29,8 @@ def replay(
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
-    """The outcome of a recorded dialogue under a smaller round limit or another tie-break, without
-    an LM call.
+    """Return the outcome of a recorded dialogue under a smaller round limit or another tie-break,
+    without an LM call.
 
     Args:
         result: a prediction of `Deliberation`, or a row of `results.jsonl`.
@@ -98,7 +98,7 @@ def replay(
 def _outcome(
     kind: Kind, answer: str | None, decided_by: str, kept: Sequence[Turn], rounds: int, **more: int
 ) -> dspy.Prediction:
-    """The prediction of a replay, with the usage of the turns that are kept."""
+    """Return the prediction of a replay, with the usage of the turns that are kept."""
     task = Task("(replayed)", None, None, kind)
     prediction = prediction_of(task, answer, decided_by, kept, rounds=rounds, **more)
     prediction["usage"] = total(turn.usage for turn in kept).to_dict()
@@ -106,15 +106,17 @@ def _outcome(
 
 
 def _recorded(parameters: Mapping[str, object], largest: Mapping[str, object]) -> dict[str, object]:
-    """The parameters of the run to record: the most rounds, and a tie-break without a call."""
+    """Return the parameters of the run to record: the most rounds, and a tie-break without a
+    call.
+    """
     return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
 
 
 def _replay_rows(
     rows: Sequence[ResultRow], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
-    """The outcomes with other rounds or another tie-break; None for a judge, who needs a call.
-    Raises UserError if fewer rounds were recorded.
+    """Return the outcomes with other rounds or another tie-break; None for a judge, who needs a
+    call. Raises UserError if fewer rounds were recorded.
     """
     wanted = {"tie_break": "judge", "max_rounds": MAX_ROUNDS, **parameters}
     if wanted["tie_break"] in DECIDERS:

@@ -58,8 +58,8 @@ class Chosen(NamedTuple):
         decide_tie: DecideTie,
         judged: str | None = None,
     ) -> tuple[str | None, str]:
-        """The answer and `decided_by`; `judged` is the answer of an LM that was asked to decide. If
-        there is no valid answer, the majority of the agents' last answers decides.
+        """Return the answer and `decided_by`; `judged` is the answer of an LM that was asked to
+        decide. If there is no valid answer, the majority of the agents' last answers decides.
         """
         # Without the turns of a judge or a picker.
         turns = [turn.spoken() for turn in transcript if turn.agent in self.agents]
@@ -87,7 +87,7 @@ def _strongest(
 
 
 def _own(name: str, function: object) -> TieBreak:
-    """The tie-break by a user's own function. Raises UserError for anything else."""
+    """Return the tie-break by a user's own function. Raises UserError for anything else."""
     if isinstance(function, TieBreak):
         return function
     if not callable(function):
@@ -117,7 +117,7 @@ TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: BUILT_IN)
 
 
 def chosen(tie_break: object, agents: Sequence[str], seed: object = 0) -> Chosen:
-    """A user's tie-break for a dialogue between these agents.
+    """Return a user's tie-break for a dialogue between these agents.
 
     Raises UserError for a name that no tie-break has, an agent that does not take part, and a seed
     that is no whole number.
@@ -150,8 +150,8 @@ def chosen(tie_break: object, agents: Sequence[str], seed: object = 0) -> Chosen
 
 
 def tie_break_named(tie_break: str) -> tuple[str, TieBreak | None, str]:
-    """The name in a written tie-break, the tie-break of that name (None if there is none), and what
-    follows the name.
+    """Return the name in a written tie-break, the tie-break of that name (None if there is none),
+    and what follows the name.
     """
     # The whole text first, since the name `module:function` has a colon itself.
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
@@ -161,7 +161,7 @@ def tie_break_named(tie_break: str) -> tuple[str, TieBreak | None, str]:
 
 
 def _written() -> list[str]:
-    """The forms in which tie-breaks are written."""
+    """Return the forms in which tie-breaks are written."""
     forms = []
     for name in TIE_BREAKS.names():
         found = TIE_BREAKS.find(name)

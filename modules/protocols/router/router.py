@@ -36,7 +36,7 @@ def _checked_rule(parameter: str, rule: object) -> str:
 
 
 def _rules_written(rule: str) -> tuple[str, str]:
-    """A rule as calibrations have it: of this version, and of earlier ones."""
+    """Return a rule as calibrations have it: of this version, and of earlier ones."""
     earlier = EARLIER if rule == DISPUTED else rule
     return rule, json.dumps(earlier, sort_keys=True)
 
@@ -238,7 +238,7 @@ class Router(
 
 
 def _is_disputed(task: Task, said: dspy.Prediction) -> bool:
-    """Whether the program has no answer, or some sample or member gave another one."""
+    """Return whether the program has no answer, or some sample or member gave another one."""
     answers = [turn.answer for turn in answering(list(map(TurnFields.of, said.transcript)))]
     agree = (same_answer(given, said.answer, task.kind) for given in answers)
     return said.answer is None or not all(agree)

@@ -29,8 +29,8 @@ class Action(NamedTuple):
 
 
 def read_action(text: str) -> Action | None:
-    """The action that a text begins with; None if it begins with none, or leaves its bracket open
-    or empty.
+    """Return the action that a text begins with; None if it begins with none, or leaves its bracket
+    open or empty.
 
     Only the first action counts, whatever follows it. Brackets inside the argument have to match;
     it has at most MAX_ARGUMENT_CHARS characters and becomes one line without invisible ones.

@@ -361,6 +361,8 @@ def read_decision(
 
 
 def _names(text: str, worker: str) -> bool:
-    """Whether a text is the worker's name, perhaps with "the" and "worker", and nothing else."""
+    """Return whether a text is the worker's name, perhaps with "the" and "worker", and nothing
+    else.
+    """
     words = [word.strip(_DRESS) for word in text.casefold().split()]
     return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]

@@ -140,8 +140,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         action: Action | None,
         answer: str | None,
     ) -> Step:
-        """The step after its action is done. Each part is one line, so that none can pass for
-        another part.
+        """Return the step after its action is done. Each part is one line, so that none can pass
+        for another part.
         """
         step: Step = {
             "thought": one_line(reply.thought),
@@ -169,7 +169,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
 
 
 def _step_lines(step: Step, longest: int | None = None) -> str:
-    """A step as three lines, with at most `longest` characters of thought and observation each."""
+    """Return a step as three lines, with at most `longest` characters of thought and observation
+    each.
+    """
     thought, seen = step["thought"], step["observation"]
     if longest is not None:
         thought, seen = cut(thought, longest), cut(seen, longest)
@@ -179,13 +181,14 @@ def _step_lines(step: Step, longest: int | None = None) -> str:
 
 
 def steps_of(worked: Worked) -> list[Step]:
-    """The steps of a worked question's trace."""
+    """Return the steps of a worked question's trace."""
     return [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
 
 
 def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
-    """A trace as a person or a supervisor reads it: three lines per step, at most `most` characters
-    in all. If it is longer, the longest thoughts and observations are cut, so that all steps stay.
+    """Return a trace as a person or a supervisor reads it: three lines per step, at most `most`
+    characters in all. If it is longer, the longest thoughts and observations are cut, so that all
+    steps stay.
     """
     longest = most
     while True:
