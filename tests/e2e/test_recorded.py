@@ -25,8 +25,10 @@ BY_DAY = {"csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
 BY_DAY |= {"scienceqa-cot", "humaneval-reviewed"}
 """One of each kind of program; the others, and networks, are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
-LACKING = {"csqa-cot": 1, "gsm8k-cot": 1, "gsm8k-samples": 3}
-"""The rows with a reply that was cut off, in records that lack what follows from one."""
+LACKING = {"csqa-cot": 1, "gsm8k-cot": 1, "gsm8k-samples": 4}
+"""The rows with a reply that was cut off, or with one that gave several numbers, in records that
+lack what follows from one.
+"""
 BLOCK = r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```"
 SHOWN = re.findall(BLOCK, PAGE.read_text(), re.M | re.S)
 
@@ -82,9 +84,10 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
     # Some records lack what a reply that is cut off leads to today: it is kept, and if its answer
-    # is cut, the agent is asked once more.
+    # is cut, the agent is asked once more; as it is where a reply gives several numbers.
     if name in LACKING:
-        whole = [place for place, row in enumerate(known) if not row["truncated"]]
+        pairs = enumerate(zip(known, again, strict=True))
+        whole = [place for place, (row, new) in pairs if not (row["truncated"] or new["error"])]
         assert len(known) - len(whole) == LACKING[name]
     for place in whole:
         assert [known[place][field] for field in SAME] == [again[place][field] for field in SAME]
