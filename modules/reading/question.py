@@ -180,7 +180,7 @@ def answer_texts(answer: object) -> Any:
 
 
 def question_named(id_: object) -> str:
-    """Return how an error calls a question."""
+    """Return the name of a question in messages."""
     return "the question" if id_ == NAMELESS else f"question {id_!r}"
 
 

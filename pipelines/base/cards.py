@@ -225,9 +225,12 @@ class Card:
 
     def to_dict(self) -> dict[str, object]:
         score = self.score
-        hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times")
+        hidden = (
+            *("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times"),
+            "lost",
+        )
         return {
-            **without(vars(self), (*hidden, "lost")),
+            **without(vars(self), hidden),
             "folder": str(self.folder),
             "score": None if score is None else vars(score),
             "scores": [vars(each) for each in self.scores],

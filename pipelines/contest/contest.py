@@ -267,7 +267,8 @@ def _decide(plan: ContestPlan, race: Race, folder: Path) -> _Decision:
         try:
             improved = improve(plan, race, folder, plan.improve_share)
         except EndpointDown as problem:
-            finished, race.stopped = False, paused(problem)
+            finished = False
+            race.stopped = paused(problem)
     if improved is not None:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
@@ -283,7 +284,9 @@ def _decide(plan: ContestPlan, race: Race, folder: Path) -> _Decision:
     confirmation = improvement = ""
     if comparison is not None:
         confirmed = {name: entrant.folder for name, entrant in field.items()}
-        verdict, confirmation, improvement = _heed(verdict, comparison, improved, field)
+        verdict, confirmation, improvement = _apply_confirmation(
+            verdict, comparison, improved, field
+        )
     return _Decision(
         verdict,
         field[verdict.winner],
@@ -295,7 +298,7 @@ def _decide(plan: ContestPlan, race: Race, folder: Path) -> _Decision:
     )
 
 
-def _heed(
+def _apply_confirmation(
     verdict: RaceVerdict,
     comparison: Comparison,
     improved: Improved | None,

@@ -472,8 +472,8 @@ def refuse_shared_address() -> None:
 
 
 def _check(native: NativePath, body: Json) -> None:
-    """Raise BadRequest if a request has no input, or a limit that is no number: the budget reserves
-    by the limit.
+    """Raise BadRequest if a request has no input, or a limit that is not a number: the budget
+    reserves by the limit.
     """
     if native.field not in body and not (native.path == "responses" and "prompt" in body):
         raise BadRequest(f"the request has no {native.field!r}")
