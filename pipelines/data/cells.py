@@ -49,10 +49,10 @@ def plain_value(value: object, column: str, *, padded: bool) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, dict):
-        members = {key: plain_value(member, column, padded=padded) for key, member in value.items()}
-        if padded:
-            members = without_none(members)
-        return members
+        members = dict[str, Any]()
+        for key, member in value.items():
+            members[str(key)] = plain_value(member, column, padded=padded)
+        return without_none(members) if padded else members
     if isinstance(value, list | tuple):
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):

@@ -170,9 +170,11 @@ class Columns:
         if row.fault:
             return row
         try:
-            held = row.fields
-            if self._cells:  # a table of texts may have printed lists and objects in its cells
-                held = {name: opened_cell(cell) for name, cell in held.items()}
+            held: dict[str, Any] = {}
+            for name, cell in row.fields.items():
+                if self._cells:  # a table of texts may have printed lists and objects in its cells
+                    cell = opened_cell(cell)
+                held[name] = plain_value(cell, name, padded=self._cells)
             cells = self._shapes.plain(held)
             # A plan for each set of names, since rows of JSON may have different columns.
             names = tuple(cells)
@@ -287,12 +289,11 @@ class Columns:
         )
 
     def _fields(
-        self, row: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
+        self, cells: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
     ) -> dict[str, object]:
         """Return the fields of a row; `written` are its cells as they were before any was parsed.
         Raises UserError for a cell that cannot be used.
         """
-        cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         for column in (*plan.sources.values(), *plan.options):
             if cells[column] in _ERRORS:
                 raise UserError(

@@ -115,19 +115,16 @@ def _tasks(places: Iterable[Path]) -> Iterator[TableRow]:
     for place in places:
         if not place.is_dir() or place.name[0] == ".":
             continue
+        files, tests = place / "files", place / "tests"
         try:
-            if place.is_symlink():
-                raise UserError(f"{place} is a link to another place: put the task here")
-            files, tests = _texts_below(place / "files"), _texts_below(place / "tests")
-            question = read_regular(place / TASK, links=False).decode()
-            fields = {"id": place.name, "question": question, "kind": "task"}
-            yield TableRow(place.name, {**fields, "files": files, "tests": tests})
+            for folder in (place, files, tests):
+                if folder.is_symlink():
+                    raise UserError(f"{folder} is a link to another place: put its files here")
+            fields = {"id": place.name, "question": _text_in(place / TASK), "kind": "task"}
+            texts = {"files": _texts_below(files), "tests": _texts_below(tests)}
+            yield TableRow(place.name, fields | texts)
         except UserError as problem:
             yield TableRow(place.name, {}, str(problem))
-        except UnicodeDecodeError:
-            yield TableRow(place.name, {}, f"its {TASK} is not UTF-8; save it as that")
-        except OSError as problem:
-            yield TableRow(place.name, {}, f"no {TASK} can be read ({problem.strerror}); add it")
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
@@ -172,14 +169,19 @@ def read_held(
     return TableSource(called, _members(source))
 
 
-def _members(members: Iterable[object]) -> Iterator[TableRow]:
+def _members(members: Iterable[object], where: str = "row") -> Iterator[TableRow]:
+    """Yield a row for each object, with its number after `where`."""
     for number, row in enumerate(members, 1):
-        where, items = f"row {number}", getattr(row, "items", None)
-        if callable(items):
-            yield TableRow(where, {str(key): _without_arrays(value) for key, value in items()})
-        else:
-            what = f"a value of type {type(row).__name__}"
-            yield TableRow(where, {}, f"{what} is not an fm.Question, a dict or a dspy.Example")
+        yield _row(f"{where} {number}", row)
+
+
+def _row(where: str, held: Any) -> TableRow:
+    """Return the row in an object of JSON or of Python, which has `items`."""
+    if callable(getattr(held, "items", None)):
+        return TableRow(where, {str(name): cell for name, cell in held.items()})
+    what = f"a value of type {type(held).__name__} is not an object"
+    how = "write one for each row (in Python an fm.Question, a dict or a dspy.Example)"
+    return TableRow(where, {}, f"{what}; {how}")
 
 
 def _frame(frame: Any, name: str) -> Iterator[TableRow]:
@@ -192,18 +194,7 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
     frame = frame.astype(dict.fromkeys(narrow, str)).astype(dict.fromkeys(narrow, float))
     header = _header(list(map(str, frame.columns)), name)
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
-        yield TableRow(f"row {number}", dict(zip(header, map(_without_arrays, cells), strict=True)))
-
-
-def _without_arrays(cell: Any) -> Any:
-    """Return a cell with lists in place of NumPy's arrays, and with text as keys, as in JSON."""
-    if isinstance(cell, dict):
-        return {str(key): _without_arrays(held) for key, held in cell.items()}
-    if isinstance(cell, list | tuple):
-        return list(map(_without_arrays, cell))
-    if getattr(cell, "ndim", 0):
-        return _without_arrays(cell.tolist())
-    return cell
+        yield TableRow(f"row {number}", dict(zip(header, cells, strict=True)))
 
 
 # Data sets of the `datasets` library, and Parquet
@@ -232,33 +223,24 @@ def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> 
     anything; a number without a class (-1 in rows without a label) is empty. `features` describe
     the columns as the `datasets` library does.
     """
-    names = {column: _classes(kind) for column, kind in features.items()}
     for row in rows:
-        fields = dict(row.fields)
-        for column in names.keys() & fields.keys():
-            if names[column]:
-                fields[column] = _class_name(fields[column], names[column])
-        yield TableRow(row.where, fields, row.fault)
+        fields = {name: _class_name(cell, features.get(name)) for name, cell in row.fields.items()}
+        yield row._replace(fields=fields)
 
 
-def _classes(feature: object) -> list[str]:
-    """Return the names of the classes of a column, or of the members of its lists; empty without
-    any.
-    """
+def _class_name(cell: object, feature: Any) -> object:
+    """Return the name of the class that a cell, or each of its members, is the number of."""
     if isinstance(feature, list):
-        feature = next(iter(feature), {})
+        feature = next(iter(feature), None)
     if not isinstance(feature, Mapping):
-        return []
-    if feature.get("_type") == "ClassLabel":
-        return list(feature.get("names") or ())
-    return _classes(feature.get("feature"))
-
-
-def _class_name(number: object, names: Sequence[str]) -> object:
-    if isinstance(number, list):
-        return [_class_name(member, names) for member in number]
-    if isinstance(number, int) and 0 <= number < len(names):
-        return names[number]
+        return cell
+    if isinstance(cell, list):
+        return [_class_name(member, feature.get("feature", feature)) for member in cell]
+    names = feature.get("names")
+    if feature.get("_type") != "ClassLabel" or not names:
+        return cell
+    if isinstance(cell, int) and 0 <= cell < len(names):
+        return names[cell]
     return None
 
 
@@ -574,14 +556,12 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
         return
     if alone and isinstance(whole, dict):
         whole = _rows_of_columns(whole)
-    inside = _table_inside(whole, alone)
-    if alone and inside:
-        whole = _rows_of(whole, inside)
-    if not isinstance(whole, list):
-        yield _json_row(where, whole)
-        return
-    for number, value in enumerate(whole, 1):
-        yield _json_row(f"row {number}", value)
+        if inside := _table_inside(whole, alone):
+            whole = _rows_of(whole, inside)
+    if isinstance(whole, list):
+        yield from _members(whole)
+    else:
+        yield _row(where, whole)
 
 
 def _rows_of_columns(whole: dict[str, Any]) -> Any:
@@ -618,10 +598,7 @@ def unfolded(rows: Iterable[TableRow], remark: Callable[[str], None]) -> Iterato
             continue
         if whole is not row.fields:
             remark(f"each of `{inside}` as a question of its own")
-        found: list[TableRow] = []
-        for number, value in enumerate(_rows_of(whole, inside), 1):
-            found.append(_json_row(f"{row.where}, {inside} {number}", value))
-        yield from unfolded(found, remark)
+        yield from unfolded(_members(_rows_of(whole, inside), f"{row.where}, {inside}"), remark)
 
 
 def _with_objects(row: dict[str, Any]) -> dict[str, Any]:
@@ -709,13 +686,6 @@ def _is_table(held: Any) -> bool:
     return is_list and not any(held[0].keys() >= set(turn) for turn in CHAT_TURNS)
 
 
-def _json_row(place: str, value: object) -> TableRow:
-    if isinstance(value, dict):
-        return TableRow(place, value)
-    what = "null" if value is None else type(value).__name__
-    return TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
-
-
 # Excel
 
 
@@ -796,10 +766,8 @@ def _first_line(error: Exception) -> str:
 
 def _texts_below(folder: Path) -> dict[str, str]:
     """Return the texts of all files below a folder but for caches, by path; empty without the
-    folder. Raises UserError for a link, of the folder too, and for a file that is not text.
+    folder. Raises UserError for a link, and for a file that is not text.
     """
-    if folder.is_symlink():
-        raise UserError(f"{folder} is a link to another place: put its files here")
     texts = {}
     for file in sorted(folder.rglob("*")):
         # A link to a folder is refused below and not passed over: its files would be missing.
@@ -807,9 +775,14 @@ def _texts_below(folder: Path) -> dict[str, str]:
             continue
         if CACHES.intersection(file.relative_to(folder).parts):  # such as of a test run by hand
             continue
-        try:
-            texts[file.relative_to(folder).as_posix()] = read_regular(file, links=False).decode()
-        except (OSError, UnicodeDecodeError) as problem:
-            what = problem.strerror if isinstance(problem, OSError) else "it is not text"
-            raise UserError(f"{file} cannot be a file of a task ({what}): leave it out") from None
+        texts[file.relative_to(folder).as_posix()] = _text_in(file)
     return texts
+
+
+def _text_in(file: Path) -> str:
+    """Return the text of a task's file. Raises UserError for a link, and for one without text."""
+    try:
+        return read_regular(file, links=False).decode()
+    except (OSError, UnicodeDecodeError) as problem:
+        what = getattr(problem, "strerror", "it is not text")
+        raise UserError(f"{file} cannot be a file of a task ({what}): correct it") from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
-from typing import ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 SELDOM = 20_000
 """New objects after which the garbage collector looks again; 700 to 2,000 is usual."""
@@ -12,7 +13,13 @@ SELDOM_WHOLE = 100
 """Looks at all but the oldest objects before one at all of them; 10 is usual."""
 
 
-class seldom_collected:  # noqa: N801
+_LOCK = threading.Lock()
+_BEFORE: list[tuple[int, int, int]] = []
+"""What each open block found; the first is what the process had."""
+
+
+@contextmanager
+def seldom_collected() -> Iterator[None]:
     """In the block, the garbage collector of the process looks for cycles less often.
 
     With MLflow imported, a whole look takes half a second, in which every call in flight stands
@@ -21,24 +28,16 @@ class seldom_collected:  # noqa: N801
     what the user sets meanwhile.
     """
 
-    _lock = threading.Lock()
-    _blocks: ClassVar[int] = 0
-    _before: ClassVar[tuple[int, int, int]]
-    _set: ClassVar[tuple[int, int, int]]
-
-    def __enter__(self) -> None:
-        kind = type(self)
-        with self._lock:
-            if not kind._blocks:
-                kind._before = first, second, third = gc.get_threshold()
-                if first:  # 0 means that it is off
-                    gc.set_threshold(max(first, SELDOM), second, max(third, SELDOM_WHOLE))
-                kind._set = gc.get_threshold()
-            kind._blocks += 1
-
-    def __exit__(self, *_: object) -> None:
-        kind = type(self)
-        with self._lock:
-            kind._blocks -= 1
-            if not kind._blocks and gc.get_threshold() == kind._set:
-                gc.set_threshold(*kind._before)
+    with _LOCK:
+        _BEFORE.append(gc.get_threshold())
+        first, second, third = _BEFORE[0]
+        seldom = max(first, SELDOM), second, max(third, SELDOM_WHOLE)
+        if first and len(_BEFORE) == 1:  # 0 means that it is off
+            gc.set_threshold(*seldom)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            before = _BEFORE.pop()
+            if not _BEFORE and gc.get_threshold() == seldom:
+                gc.set_threshold(*before)

@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import StringConstraints
 
 from ...modules.base.errors import UserError
-from ...modules.base.files import lines_in, opened
+from ...modules.base.keyed import Keyed
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.reading.answers import answer_key, score
 from ...modules.reading.grading import metric_name
@@ -26,7 +26,7 @@ from ..base.journal import parsed, read_object
 from ..base.run_files import Manifest
 from ..base.typed import as_read, misfit
 from .manifest import MANIFEST
-from .rows import RESULTS, read_rows
+from .rows import RESULTS, lines_of, read_rows
 from .summary import GROUPS
 
 UNKNOWN_LM = "lm"
@@ -40,51 +40,40 @@ _SHAPE = (
 Name = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
-class OutcomeRow(TypedDict):
-    """A line of an outcome table. One with a `trial` is what became of a task, for which an agent
-    acted: it has no answer. Its score, cost and tokens, and the cluster of its task are as far as
-    known.
+class Outcome(Keyed):
+    """A line of an outcome table.
+
+    `answer` None is an abstention, and never correct; `repeat` is the number of the answer where
+    the same agent answered the same question several times. One with a `trial` is what became of a
+    task, for which an agent acted: it has no answer. Its score, cost and tokens, and the cluster of
+    its task are as far as known.
     """
 
+    __slots__ = ()
     question_id: str
     question: str
     agent: str
     correct: bool
-    answer: NotRequired[str | None]
-    group: NotRequired[str | None]
-    strategy: NotRequired[str | None]
-    repeat: NotRequired[int | None]
-    trial: NotRequired[int | None]
-    score: NotRequired[float | None]
-    cost_usd: NotRequired[float | None]
-    tokens: NotRequired[int | None]
-    cluster: NotRequired[str | None]
+    answer: str | None = None
+    group: str | None = None
+    strategy: str | None = None
+    repeat: int = 0
+    trial: int | None = None
+    score: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
+    cluster: str | None = None
 
 
 _ROW = as_read(
-    OutcomeRow,
+    Outcome,
     ("question_id", "question", "agent", "correct"),
     question_id=Name,
+    repeat=int | None,
     agent=Name,
     group=Name | None,
     strategy=Name | None,
 )
-
-
-class RecordedOutcome(NamedTuple):
-    """One answer: a row of an outcome table. `answer` None is an abstention, and never correct;
-    `repeat` is the number of the answer where the same agent answered the same question several
-    times.
-    """
-
-    question_id: str
-    question: str
-    group: str | None
-    agent: str
-    strategy: str | None
-    answer: str | None
-    correct: bool
-    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -207,10 +196,10 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
         path = _file_of(file)
         before = table.rows
         # A results file and an outcome table are both lines of JSON: the first one tells.
-        if "transcript" in next((line for _, line in _lines(path)), {}):
+        if "transcript" in next((line for _, line in _objects(path)), {}):
             _add_results(path, table)
         else:
-            for number, line in _lines(path):
+            for number, line in _objects(path):
                 where = f"{path}, line {number}"
                 table.add(outcome_of(line, where), where)
         if table.rows == before:
@@ -250,7 +239,7 @@ def _texts(row: Mapping[str, object]) -> dict[str, object]:
     return texts
 
 
-def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
+def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
     """Build the table from rows in memory; errors name the row by its number."""
     table = _Table()
     for number, outcome in enumerate(rows, start=1):
@@ -258,7 +247,7 @@ def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
     return table.outcomes()
 
 
-def outcome_of(row: Mapping[str, object], where: str) -> RecordedOutcome:
+def outcome_of(row: Mapping[str, object], where: str) -> Outcome:
     """Return a checked row of an outcome table. Raises UserError beginning with `where`."""
     if wrong := misfit(row, _ROW):
         raise UserError(f"{where}: {wrong!r} is missing or not valid: write {_SHAPE}")
@@ -269,8 +258,7 @@ def outcome_of(row: Mapping[str, object], where: str) -> RecordedOutcome:
             raise UserError(
                 f"{where}: the answer is null, but 'correct' is true: correct one of the two"
             )
-    fields = {**row, "repeat": row.get("repeat") or row.get("trial") or 0}
-    return RecordedOutcome._make(fields.get(name) for name in RecordedOutcome._fields)
+    return Outcome.of(row).but(repeat=row.get("repeat") or row.get("trial") or 0)
 
 
 _TRUTHS = frozenset(("yes", "no", "True", "False", "true", "false"))
@@ -300,7 +288,7 @@ class _Table:
         self._seen: set[tuple[_Cell, int]] = set()
         self._cells: dict[_Cell, tuple[int, int, bool]] = {}
 
-    def add(self, outcome: RecordedOutcome, where: str, own: str | None = None) -> None:
+    def add(self, outcome: Outcome, where: str, own: str | None = None) -> None:
         """Add a row; `own` is the user's id of the question, where it differs."""
         name, answer = own or outcome.question_id, outcome.answer
         asked = self._questions.setdefault(
@@ -382,20 +370,17 @@ def _file_of(source: str | Path) -> Path:
     return path
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    try:
-        with opened(path) as file:
-            for number, line in enumerate(lines_in(file), start=1):
-                if not line.strip():
-                    continue
-                row = parsed(line)
-                if row is None:
-                    raise UserError(
-                        f"{path}, line {number}, is not a JSON object: correct or delete the line"
-                    )
-                yield number, row
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): correct the path") from None
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield the object on each line that is not blank, with its number."""
+    for number, line in enumerate(lines_of(path), start=1):
+        if not line.strip():
+            continue
+        row = parsed(line)
+        if row is None:
+            raise UserError(
+                f"{path}, line {number}, is not a JSON object: correct or delete the line"
+            )
+        yield number, row
 
 
 # Rows of runs --------------------------------------------------------------------------------
@@ -422,7 +407,7 @@ def _add_results(path: Path, table: _Table) -> None:
             table.add(outcome, where, row.id)
 
 
-def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
+def outcomes_of_row(row: ResultRow, run: Manifest) -> list[Outcome]:
     """Return the outcomes in a row of `results.jsonl`.
 
     Every agent's last answer counts; for a single agent, the row's answer. Turns that prepare an
@@ -439,7 +424,7 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     last = {turn["agent"]: turn for turn in row.transcript if turn.step is None}
     alone = len(last) == 1 and "imported" in run  # scored by the tool that wrote the log
-    outcomes: dict[tuple[str, str | None], RecordedOutcome] = {}
+    outcomes: dict[tuple[str, str | None], Outcome] = {}
     for name, turn in last.items():
         answer = row.answer if len(last) == 1 else turn.answer
         right = bool(row.correct)
@@ -452,15 +437,15 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
         while (agent, strategy) in outcomes:
             number += 1
             agent = f"{own} #{number}"
-        outcomes[agent, strategy] = RecordedOutcome(
-            f"{row.id} {digest[:8]}",
-            row.question,
-            _group(row, run),
-            agent,
-            strategy,
-            answer,
-            right,
-            row.repeat,
+        outcomes[agent, strategy] = Outcome(
+            question_id=f"{row.id} {digest[:8]}",
+            question=row.question,
+            group=_group(row, run),
+            agent=agent,
+            strategy=strategy,
+            answer=answer,
+            correct=right,
+            repeat=row.repeat,
         )
     return list(outcomes.values())
 

@@ -242,36 +242,35 @@ def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
     check, at = _RowCheck(path), 0
     lines: dict[RowKey, int] = {}
     questions: dict[str, int] = {}
+    for number, line in enumerate(lines_of(path), start=1):
+        row = check.row(number, line)
+        first = lines.setdefault(row_key(row), number)
+        if first != number:
+            raise UserError(
+                f"{path}, line {number}: the question {row.id!r} has its repeat "
+                f"{row.repeat} on line {first}, too: keep one of the two"
+            )
+        asked = question_hash(row)
+        if questions.setdefault(row.id, asked) != asked:
+            raise UserError(
+                f"{path}, line {number}: the question {row.id!r} has another text, other "
+                "options or another gold answer than before: keep the rows of one of the two"
+            )
+        yield row, (at, len(line))
+        at += len(line)
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file of rows. Raises FileNotFoundError without one, and UserError for
+    one that cannot be read.
+    """
     try:
-        file = opened(path)
+        with opened(path) as file:
+            yield from lines_in(file)
     except FileNotFoundError:
         raise
     except OSError as problem:
-        raise _cannot_read(path, problem) from None
-    with file:
-        for number, line in enumerate(_lines_of(path, file), start=1):
-            row = check.row(number, line)
-            first = lines.setdefault(row_key(row), number)
-            if first != number:
-                raise UserError(
-                    f"{path}, line {number}: the question {row.id!r} has its repeat "
-                    f"{row.repeat} on line {first}, too: keep one of the two"
-                )
-            asked = question_hash(row)
-            if questions.setdefault(row.id, asked) != asked:
-                raise UserError(
-                    f"{path}, line {number}: the question {row.id!r} has another text, other "
-                    "options or another gold answer than before: keep the rows of one of the two"
-                )
-            yield row, (at, len(line))
-            at += len(line)
-
-
-def _lines_of(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    try:
-        yield from lines_in(file)
-    except OSError as problem:
-        raise _cannot_read(path, problem) from None
+        raise UserError(f"{path} cannot be read ({problem.strerror}): name another") from None
 
 
 def _no_row(path: Path, number: int, wrong: str | None) -> UserError:
@@ -279,10 +278,6 @@ def _no_row(path: Path, number: int, wrong: str | None) -> UserError:
         f"{path}, line {number}, is not a result row ({wrong} is not valid): delete the line and "
         "run again"
     )
-
-
-def _cannot_read(path: Path, problem: OSError) -> UserError:
-    return UserError(f"{path} cannot be read ({problem.strerror}): name another run")
 
 
 def question_hash(row: ResultRow) -> int:
@@ -397,10 +392,9 @@ class Rows(Sequence[ResultRow]):
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen != self._seen:
             starts, at = array("q"), 0
-            with opened(self.path) as file:
-                for line in _lines_of(self.path, file):
-                    starts.append(at)
-                    at += len(line)
+            for line in lines_of(self.path):
+                starts.append(at)
+                at += len(line)
             self._starts, self._seen, self._check = starts, seen, _RowCheck(self.path)
         return self._starts
 

@@ -248,7 +248,7 @@ class QuestionMeans:
 
     def means(self) -> list[float]:
         """Return a mean for each question, in the order of their numbers."""
-        return self.means_and_counts()[0]
+        return [sum(values) / len(values) for values in self.by_question()]
 
     def by_question(self) -> list[list[float]]:
         """Return the values of each question."""
@@ -256,11 +256,6 @@ class QuestionMeans:
         for question, value in zip(self._questions, self._values, strict=True):
             values.setdefault(question, []).append(value)
         return list(values.values())
-
-    def means_and_counts(self) -> tuple[list[float], list[int]]:
-        """Return the means, and the number of values in each."""
-        questions = self.by_question()
-        return [sum(values) / len(values) for values in questions], list(map(len, questions))
 
 
 def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[str, str]:
@@ -374,10 +369,9 @@ class _Tally:
         """Return the questions that flip between right and wrong, the most unstable first."""
         if not self.is_rate or self.rows == len(self._questions):
             return []
-        names, flaky = list(self._questions), list[Flaky]()
-        for name, mean, n in zip(names, *self._scored.means_and_counts(), strict=True):
-            # The sum of zeros and ones, but for rounding errors of the mean.
-            right = round(mean * n)
+        flaky: list[Flaky] = []
+        for name, scores in zip(self._questions, self._scored.by_question(), strict=True):
+            right, n = int(sum(scores)), len(scores)
             if 0 < right < n:
                 flips = min(right, n - right) / n
                 flaky.append(Flaky(id=name, repeats=n, right=right, flips=flips))

@@ -108,7 +108,7 @@ BAD = {
         (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' is given twice"),
         (b'{"id": "1", "question": "A?", "answer": "maybe", "kind": "boolean"}', "'maybe'"),
         (b'{"id": "1", "question": "A?"', "line 1: not readable as JSON"),
-        (b'[{"id": "1", "question": "A?"}, 3]', "row 2: a JSON int, not an object"),
+        (b'[{"id": "1", "question": "A?"}, 3]', "row 2: a value of type int is not an object"),
         (b"[" * 100_000, "line 1: "),
         (b'{"id": "1", "question": "caf\xe9?"}', "line 1: not UTF-8"),
         (b'{"id": "1", "question": "half \\ud800?"}', "Unicode"),

@@ -150,7 +150,7 @@ def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
         (None, "is None: pass a list of fm.Question"),
         (7, "is a int: pass"),
         ({"question": "A?"}, "is a dict: pass"),
-        ([1, 2], "row 1: a value of type int is not an fm.Question"),
+        ([1, 2], "row 1: a value of type int is not an object; write"),
         ([{"answer": "x"}], "row 1: no question; the columns are answer"),
         ([], "has no questions"),
         (pd.DataFrame(), "has no questions"),

@@ -107,5 +107,5 @@ def test_faults_of_tasks_are_said(tmp_path: Path) -> None:
         fm.load([{"question": "q", "kind": "task", "tests": {"x": 1}}])
     tasks = folder_of_a_task(tmp_path / "tasks")
     (tasks / "empty").mkdir()
-    with pytest.raises(fm.UserError, match=r"empty: no question\.md can be read"):
+    with pytest.raises(fm.UserError, match=r"empty/question\.md cannot be a file of a task"):
         fm.load(tasks)

@@ -27,9 +27,9 @@ def test_overlapping_blocks_share_their_end(usual: int, inside: int, thresholds:
     first.__enter__()
     second.__enter__()
     assert gc.get_threshold()[0] == inside
-    first.__exit__()
+    first.__exit__(None, None, None)
     assert gc.get_threshold()[0] == inside
-    second.__exit__()
+    second.__exit__(None, None, None)
     assert gc.get_threshold()[0] == usual
 
 
