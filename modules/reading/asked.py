@@ -87,9 +87,9 @@ def type_name(value: object) -> str:
     return "missing" if value is None else type(value).__name__
 
 
-def in_one_line(text: str) -> str:
+def in_one_line(text: str | None) -> str:
     """Return `text` quoted for an error, cut so that the sentence stays one line."""
-    if len(text) > 60:
+    if text and len(text) > 60:
         text = text[:60] + "…"
     return repr(text)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
 from ..base.keyed import Keyed
 from .answers import Gold, em_f1, gold_text, golds_of, score
-from .asked import Kind
+from .asked import Kind, in_one_line
 from .row import CheckFields, ResultRow, score_in
 
 ACCURACY = "accuracy"
@@ -131,15 +132,13 @@ def _accuracy(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | 
     return score(answer, gold, kind, choices).correct
 
 
-def _em_or_f1(place: int) -> Grader:
-    """Return a grader of free text by EM (place 0) or F1 (place 1), and of all else by accuracy."""
-
-    def graded(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> float:
-        if kind in ("span", "open"):
-            return em_f1(answer, gold)[place]
-        return float(_accuracy(answer, gold, kind, choices))
-
-    return graded
+def _em_or_f1(
+    place: int, answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None
+) -> float:
+    """Grade free text by EM (place 0) or F1 (place 1), and all else by accuracy."""
+    if kind in ("span", "open"):
+        return em_f1(answer, gold)[place]
+    return float(_accuracy(answer, gold, kind, choices))
 
 
 def _exact(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
@@ -156,10 +155,10 @@ def _contains(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | 
 
 GRADERS: dict[str, Grader] = {
     ACCURACY: _accuracy,
-    "em": _em_or_f1(0),
+    "em": partial(_em_or_f1, 0),
     "exact": _exact,
     "contains": _contains,
-    "f1": _em_or_f1(1),
+    "f1": partial(_em_or_f1, 1),
 }
 
 
@@ -219,7 +218,7 @@ def row_fault(
         measured: False for a row that another program scored: its score does not have to follow
             from the answer.
     """
-    answer, gold, called = row.answer, row.gold, f"the question {_shown(row.id)}"
+    answer, gold, called = row.answer, row.gold, f"the question {in_one_line(row.id)}"
     if row.error is not None:
         if row.correct:
             return f"{called} has an error and is called right"
@@ -237,7 +236,7 @@ def row_fault(
         # A file may come from a stranger and claim an answer that no agent gave.
         said = {turn.answer for turn in row.transcript} - {None}
         if measured and said and answer is not None and answer not in said:
-            return f"{called} has the answer {_shown(answer)}, which no turn of it gave"
+            return f"{called} has the answer {in_one_line(answer)}, which no turn of it gave"
         if measured:
             expected = value
             if answer is None:
@@ -251,17 +250,11 @@ def row_fault(
                     return f"{called} cannot be graded ({problem})"
             if not math.isclose(value, expected, abs_tol=1e-9):
                 return (
-                    f"{called} scores {value:g}, but its answer {_shown(answer)} (gold "
-                    f"answer {_shown(gold_text(gold))}) scores {expected:g}"
+                    f"{called} scores {value:g}, but its answer {in_one_line(answer)} (gold "
+                    f"answer {in_one_line(gold_text(gold))}) scores {expected:g}"
                 )
     if measured and row.kind == "span" and row.em is not None:
         em, f1 = em_f1(answer, gold or "")
         if row.em != em or not math.isclose(row.f1 or 0.0, f1, abs_tol=1e-9):
             return f"`em` and `f1` of {called} are not those of its answer"
     return None
-
-
-def _shown(text: str | None) -> str:
-    if text is None:
-        return "(none)"
-    return repr(text if len(text) <= 60 else f"{text[:59]}…")

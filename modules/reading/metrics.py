@@ -338,25 +338,19 @@ def _parameters(function: Callable[..., object], name: str, such: str) -> tuple[
         kind = type(function)
         target = MethodType(getattr(kind, "forward", None) or kind.aforward, function)
     try:
-        parameters = list(inspect.signature(target).parameters.values())
+        signature = inspect.signature(target)
     except (TypeError, ValueError):  # of some functions written in C
         return 2, 2
-    needed = room = 0
-    named = False
-    for parameter in parameters:
-        required = parameter.default is parameter.empty
-        if parameter.kind == parameter.VAR_POSITIONAL:
-            room += 5
-        elif parameter.kind == parameter.KEYWORD_ONLY:
-            named = named or required
-        elif parameter.kind != parameter.VAR_KEYWORD:
-            room += 1
-            needed += required
-    if room < 2 or needed > 5 or named:
+    accepted: list[int] = []
+    for count in range(2, 6):
+        with suppress(TypeError):
+            signature.bind(*range(count))
+            accepted.append(count)
+    if not accepted:
         raise UserError(
             f"the metric {name} cannot be called with two arguments: write it as {such}"
         )
-    return max(2, needed), min(5, room)
+    return accepted[0], accepted[-1]
 
 
 def _name_of(function: object) -> str:

@@ -80,8 +80,8 @@ def _written_out(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda raised: f"^{raised[0].translate(_RAISED)}", text)
     text = _GROUPED.sub("", _DASH.sub(r"\1-", text))
     # Before `_POWER`, which would write out the 10³ of 1.25 × 10³ without its factor.
-    text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(m[2])), text)
-    text = _POWER.sub(lambda m: _raised(m[1], int(m[2])), text)
+    text = _SCIENTIFIC.sub(lambda m: _computed(Decimal.scaleb, m[1], int(m[2])), text)
+    text = _POWER.sub(lambda m: _computed(_POWERS.power, m[1], int(m[2])), text)
     text = _SIZED.sub(_sized, text)
     return _ROOT.sub(_NO_VALUE, text)
 
@@ -92,21 +92,13 @@ def _plain(digits: str) -> Decimal:
 
 def _sized(match: re.Match[str]) -> str:
     digits, size = filter(None, match.groups())
-    return _scaled(digits, _SIZES[size.casefold()])
+    return _computed(Decimal.scaleb, digits, _SIZES[size.casefold()])
 
 
-def _scaled(digits: str, zeros: int) -> str:
-    return _computed(lambda: _plain(digits).scaleb(zeros))
-
-
-def _raised(digits: str, exponent: int) -> str:
-    return _computed(lambda: _POWERS.power(_plain(digits), exponent))
-
-
-def _computed(value: Callable[[], Decimal]) -> str:
+def _computed(by: Callable[[Decimal, int], Decimal], digits: str, exponent: int) -> str:
     """Return the number in plain digits; `_NO_VALUE` if it has too many of them or is not exact."""
     try:
-        number = value()
+        number = by(_plain(digits), exponent)
     except (InvalidOperation, Overflow, Inexact):
         return _NO_VALUE
     return decimal_text(number) if abs(number.adjusted()) < _MOST_DIGITS else _NO_VALUE
