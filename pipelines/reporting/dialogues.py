@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...modules.base.fence import clean
 from ...modules.reading.answers import gold_text
@@ -31,10 +32,9 @@ def cut_text(value: object, longest: int = LONGEST_TEXT) -> str:
     return f"{text[:longest]} [… {more:,} more characters; results.jsonl has all]"
 
 
-@dataclass(frozen=True)
-class ShownTurn:
+class ShownTurn(NamedTuple):
     """A turn in a report: who, when, the answer with its state (right, wrong, unreadable, none),
-    and the argument.
+    the argument, and the steps (thought, action, observation), with how many there are more.
 
     `turned` says what became of the agent's own answer, where it left it: `to right`, `to wrong` or
     `to another wrong answer`; `note` says so in a sentence, with who held the new answer.
@@ -131,9 +131,9 @@ def _turn(
     elif turn.worker:
         note = f"accepts the answer of {turn.worker}"
     return ShownTurn(
-        agent=str(turn.agent),
+        agent=clean(str(turn.agent)),
         round=turn.round if isinstance(turn.round, int) else 0,
-        answer=said,
+        answer=clean(said),
         state=state,
         text="" if trace else cut_text(turn.text, longest),
         turned=turned,

@@ -18,11 +18,10 @@ from markupsafe import Markup
 
 from ...modules.base.errors import UserError, is_number
 from ...modules.base.fence import clean
-from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.statistics import mcnemar_exact
 from ..base.html import shown_text
-from ..base.wording import asked, calls_used, counted, duration, percent, shortened, signed
+from ..base.wording import asked, counted, duration, money, percent, shortened, signed, used
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
@@ -30,7 +29,7 @@ from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..plots.dialogues import most_informative
 from ..runs.caveats import run_failed
 from ..runs.lines import judge_words
-from ..runs.summary import SUMMARY
+from ..runs.summary import SUMMARY, score_words
 from ..tracking.values import experiment_name, scrubbed, settings_of_run
 from .contested import ContestResult
 from .dialogues import FEW, MOST, ShownDialogue, shown
@@ -97,11 +96,6 @@ class RunGroup:
     def is_rate(self) -> bool:
         """Whether scores are shares of right answers."""
         return bool(self.runs[0].summary.main.get("rate", True))
-
-    @property
-    def shown_names(self) -> list[str]:
-        """The names of the runs for the page's script."""
-        return list(map(clean, self.names))
 
 
 @dataclass(frozen=True)
@@ -199,7 +193,7 @@ def page_of(
         runs=everything,
         asked=asked,
         counted=counted,
-        calls_used=calls_used,
+        used=used,
         facts=_facts,
         scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
@@ -229,22 +223,12 @@ def _settings(
     differing: dict[str, list[tuple[str, list[str]]]] = {}
     shared: dict[str, list[tuple[str, list[str]]]] = {}
     for name in dict.fromkeys(chain.from_iterable(settings)):
-        values = [shortened(_rounded(params.get(name, "")), LONGEST_SETTING) for params in settings]
+        values = [shortened(params.get(name, ""), LONGEST_SETTING) for params in settings]
         seat, _, last = name.rpartition(".")
         rows = differing if len(set(values)) > 1 else shared
         rows.setdefault(seat.replace("lm.", "LM of ") or name, []).append((last, values))
     same = "What all runs share" if len(runs) > 1 else "All settings of this run"
     return [("What differs between the runs", differing), (same, shared)]
-
-
-def _rounded(text: str) -> str:
-    """Return a number with a fraction in four figures; any other text as it is."""
-    try:
-        if "." in text:
-            return f"{float(text):.4g}"
-    except ValueError:
-        pass
-    return text
 
 
 @cache
@@ -259,11 +243,11 @@ def _template() -> Template:
     environment.filters |= {
         "percent": lambda share: f"{100 * share:.1f}%",
         "value": lambda score: percent(score).partition(" ")[0],
-        "interval": _interval,
+        "interval": lambda score: score_words("", score)[1],
         "signed": signed,
         "number": _number,
-        "tokens": _tokens,
-        "money": _money,
+        "money": money,
+        "clean": clean,
         "json": json_in_page,
         "hash": _hash,
         "gains": _gains,
@@ -273,26 +257,9 @@ def _template() -> Template:
     return environment.from_string((TEMPLATES / "report.html.j2").read_text(encoding="utf-8"))
 
 
-def _tokens(used: UsageFields) -> str:
-    tokens = tokens_of(used)
-    return "unknown tokens" if tokens is None else f"{tokens:,} tokens"
-
-
-def _money(cost: float | None) -> str:
-    if cost is None:
-        return "unknown"
-    return f"${cost:,.4f}" if cost else "$0"
-
-
 def _hash(text: str) -> Markup:
     """Return the hash by which a content-security policy allows a script or style."""
     return Markup(f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
-
-
-def _interval(score: Mapping[str, float]) -> str:
-    if score.get("rate", True):
-        return f"{100 * score['low']:.1f} to {100 * score['high']:.1f}%"
-    return f"{score['low']:.3g} to {score['high']:.3g}"
 
 
 def _number(value: object) -> str:

@@ -9,7 +9,6 @@ import json
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 
@@ -26,7 +25,6 @@ from .dialogues import (
     LONGEST_NOTE,
     LONGEST_QUESTION,
     LONGEST_TEXT,
-    ShownTurn,
     cut_text,
     question_name,
     shown,
@@ -46,30 +44,16 @@ STATES = ("wrong", "right", "unreadable", "failed", "scored")
 """What became of a question in a run, by its number on the page; scored is neither right nor wrong.
 """
 
-TURN_STATES = ("wrong", "right", "unreadable", "none")
-TURNED = (None, "to right", "to wrong", "to another wrong answer")
 
-
-@dataclass(frozen=True)
-class QuestionTable:
-    """The questions of runs over the same data, as the page's script reads them.
+def table_of(runs: Sequence[Evaluation]) -> dict[str, Markup]:
+    """Return the table of every question that any of the runs has a row of, in the order of the
+    first run that has one, as the page's script reads it.
 
     `questions` is JSON, a list per question: id, text, options (label, text), right answer, its
-    `meta` as text, and for each run None or [state (a place in `STATES`), answer, score],
-    of all repeats in one. `dialogues` is a JSON list of
-    packs, of deflate in base64, and of the number of questions in each; the lines of an unpacked
-    one are JSON lists, for each run None or [how it was decided, bill, error, turns (see `_turn`),
-    how many turns more].
-    """
-
-    count: int
-    questions: Markup
-    dialogues: Markup
-
-
-def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
-    """Return the table of every question that any of the runs has a row of, in the order of the
-    first run that has one.
+    `meta` as text, and for each run None or [state (a place in `STATES`), answer, score], of all
+    repeats in one. `dialogues` is a JSON list of packs, of deflate in base64, and of the number of
+    questions in each; the lines of an unpacked one are JSON lists, for each run None or [how it was
+    decided, bill, error, turns (`ShownTurn`), how many turns more].
     """
     rows = [run.rows for run in runs]
     # The page is one file, with all dialogues in it: it has to stay small enough to be opened.
@@ -83,7 +67,7 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
             yield _json([_dialogue(own, longest) if own else None for own in answers])
 
     packs = list(_pack(lines()))
-    return QuestionTable(len(questions), _safe(f"[{','.join(questions)}]"), json_in_page(packs))
+    return {"questions": _safe(f"[{','.join(questions)}]"), "dialogues": json_in_page(packs)}
 
 
 def _join(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
@@ -147,24 +131,9 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[object]:
         clean(one.decided_by),
         bill,
         shortened(clean(scrubbed(row.error or "")), MOST_ANSWER),
-        [_turn(turn) for turn in one.turns],
+        one.turns,
         one.more_turns,
     ]
-
-
-def _turn(turn: ShownTurn) -> list[object]:
-    """Return agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place
-    in `TURNED`), note, and steps (thought, action, observation) with how many there are more.
-    """
-    # Lists and numbers instead of names: a page of 10,000 questions repeats them as often.
-    shown_turn = [
-        clean(turn.agent),
-        turn.round,
-        clean(turn.answer),
-        TURN_STATES.index(turn.state),
-        turn.text,
-    ]
-    return [*shown_turn, TURNED.index(turn.turned), turn.note or "", turn.steps, turn.more_steps]
 
 
 def _pack(lines: Iterable[str]) -> Iterator[list[object]]:

@@ -13,8 +13,8 @@ function el(tag, about, ...inside) {
 const MARKS = ["✗", "✓", "?", "!", ""]; // by state: wrong, right, unreadable, failed, scored
 const CLASSES = ["bad", "good", "odd", "odd", ""];
 const WORDS = ["wrong", "right", "unreadable", "failed", "scored"];
-const TURN_CLASSES = ["bad", "good", "odd", "soft"];
-const TURNED = ["", "turned to-right", "turned to-wrong", "turned"];
+const TURN_CLASSES = { wrong: "bad", right: "good", unreadable: "odd", none: "soft" };
+const TURNED = { "to right": "turned to-right", "to wrong": "turned to-wrong", "to another wrong answer": "turned" };
 const [RIGHT, WRONG, UNREADABLE, FAILED] = [1, 0, 2, 3];
 const SPARE = 8; // rows drawn above and below those in view
 
@@ -286,7 +286,7 @@ function table(box) {
   }
 
   function turn([agent, round, answer, state, text, turned, note, steps, more]) {
-    const mark = state < 3 ? `${MARKS[state]} ` : "";
+    const mark = state === "none" ? "" : `${MARKS[WORDS.indexOf(state)]} `;
     const step = ([thought, action, seen]) => el("li", {}, thought, " ", el("code", {}, action), " ", el("span", { class: "soft" }, seen));
     return el(
       "li",

@@ -276,7 +276,7 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
     decided, bill, error, turns, more = dialogues[0][1]
     assert (decided, bill[:7], error, more) == ("consensus", "0 calls", "", 0)
     note = "leaves A. yes it is (right) for B. no it is not (wrong), as r said"
-    assert turns[2] == ["i", 2, "B. no it is not", 0, "because", 2, note, [], 0]
+    assert turns[2] == ["i", 2, "B. no it is not", "wrong", "because", "to wrong", note, [], 0]
 
 
 def test_runs_on_different_data_are_shown_apart(tmp_path: Path) -> None:
