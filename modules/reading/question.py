@@ -248,6 +248,11 @@ def _check_fields(store: dict[str, Any]) -> dict[str, Any]:
                     f"{name} has the answer {in_one_line(text)}, which cannot be read as "
                     f"{_READ_AS[kind]}; correct it"
                 )
+    meta = {} if store.get("meta") is None else store["meta"]
+    if not isinstance(meta, Mapping) or not are_all(meta, str):
+        raise UserError(
+            f"{name} has a meta of type {type_name(meta)}; give an object with text keys"
+        )
     checked: dict[str, Any] = {
         "id": id_,
         "question": question,
@@ -255,7 +260,7 @@ def _check_fields(store: dict[str, Any]) -> dict[str, Any]:
         "answer": answer,
         "context": check_context(store.get("context"), name),
         "kind": kind,
-        "meta": _check_meta(store.get("meta"), name),
+        "meta": dict(meta),
         **files,
     }
     if files and checked["context"] is None:  # so that programs which answer with a text see them
@@ -340,19 +345,6 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
         f"{name} has the answer {in_one_line(answer)}, which is neither a label "
         f"({', '.join(choices)}) nor the text of a choice; correct it"
     )
-
-
-def _check_meta(meta: object, name: str) -> dict[str, object]:
-    """Return the `meta` of a question, empty if there is none. Raises UserError for any other
-    shape.
-    """
-    if meta is None:
-        return {}
-    if not isinstance(meta, Mapping) or not are_all(meta, str):
-        raise UserError(
-            f"{name} has a meta of type {type_name(meta)}; give an object with text keys"
-        )
-    return dict(meta)
 
 
 def _meta_of(meta: object, extras: dict[str, object]) -> object:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from ...modules.base.errors import UserError
+from pydantic import TypeAdapter
+
+from ...modules.base.errors import UserError, did_you_mean
 from ...modules.reading.asked import Kind
 from ...signatures.shipped import shipped_yaml
 from .aliases import squeezed
@@ -78,19 +78,12 @@ class DatasetSpec:
         return self.url or f"{self.file.format(split='SPLIT')} in FOLKMOOT_DATA"
 
 
-def _spec(
-    name: str, *, aliases: Sequence[str] = (), hub: Mapping[str, str] | None = None, **fields: Any
-) -> DatasetSpec:
-    return DatasetSpec(name, aliases=tuple(aliases), hub=Hub(**hub) if hub else None, **fields)
-
-
 @cache
-def specs() -> tuple[DatasetSpec, ...]:
+def specs() -> list[DatasetSpec]:
     """Return all data sets that have a name."""
-    return tuple(
-        _spec(name, **fields)
-        for name, fields in shipped_yaml(__package__, "catalogue.yaml").items()
-    )
+    named = shipped_yaml(__package__, "catalogue.yaml").items()
+    fields = [{"name": name, **held} for name, held in named]
+    return TypeAdapter(list[DatasetSpec]).validate_python(fields)
 
 
 @cache
@@ -127,8 +120,5 @@ def of_file(path: Path) -> DatasetSpec | None:
 def unknown(name: str) -> UserError:
     """Return the error for a name of neither a data set nor a file."""
     names = [spec.name for spec in specs()]
-    close = difflib.get_close_matches(name.casefold(), names, n=1)
-    hint = f"the names are {', '.join(names)}"
-    if close:
-        hint = f"did you mean {close[0]!r}"
-    return UserError(f"there is no data set or file {name!r}; {hint}, or give the path of a file")
+    hint = f"the names are {', '.join(names)}, or give the path of a file"
+    return UserError(f"there is no data set or file {name!r}{did_you_mean(name, names)}; {hint}")

@@ -57,29 +57,27 @@ def plain_value(value: object, column: str, *, padded: bool) -> Any:
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
-    if isinstance(value, set | frozenset | Enum | BaseModel):  # in examples of DSPy
-        return plain_value(_unwrapped(value), column, padded=padded)
+    inside = value
+    if isinstance(value, Enum):  # as the two that follow, in examples of DSPy
+        inside = value.value
+    elif isinstance(value, BaseModel):
+        inside = value.model_dump()
+    elif isinstance(value, set | frozenset):
+        inside = sorted(value, key=str)  # a set has an order of its own in each process
+    elif hasattr(value, "tolist"):  # NumPy's scalars and arrays
+        inside = value.tolist()
+    if inside is not value:
+        return plain_value(inside, column, padded=padded)
     if isinstance(value, datetime) and value.time() == time():
         value = value.date()  # a day in Excel and pandas
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    if hasattr(value, "tolist"):  # NumPy's scalars and arrays
-        return plain_value(value.tolist(), column, padded=padded)
     raise UserError(
         f"a value of type {type(value).__name__} in {column!r} cannot be used; leave that column "
         "out"
     )
-
-
-def _unwrapped(value: Any) -> object:
-    """Return the value inside a set, a member of an enum or a pydantic model."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, BaseModel):
-        return value.model_dump()
-    return sorted(value, key=str)  # a set has an order of its own in each process
 
 
 def parsed_cell(value: object, field: str) -> object:

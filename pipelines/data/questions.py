@@ -329,15 +329,10 @@ def check_asked(questions: Sequence[Question]) -> None:
     check_contexts(questions)
 
 
-def check_contexts(questions: Sequence[Question]) -> None:
-    """Raise UserError for a passage that is too long for a prompt; tasks are exempt, since a
-    program may find their files in its folder.
+def check_contexts(questions: Sequence[Question], *, tasks: bool = False) -> None:
+    """Raise UserError for a passage that is too long for a prompt, which would be cut; those of
+    `tasks` are exempt where a program finds their files in its folder.
     """
-    check_passages([question for question in questions if question.kind != "task"])
-
-
-def check_passages(questions: Sequence[Question]) -> None:
-    """Raise UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
-        if question.context:
+        if question.context and (tasks or question.kind != "task"):
             check_passage("\n\n".join(_passages(question)), called(question))

@@ -272,7 +272,7 @@ def plan_evaluation(
 
         check_cluster(request, request.recheck or runs_on_workers(program), questions)
     if not program.foreign:
-        data.check_passages(questions)
+        data.check_contexts(questions, tasks=True)
     sample = _judge_sample(request)
     lm = None
     if not request.recheck:

@@ -124,8 +124,6 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     if cost is not None:
         paid = f"paid {money(cost)} for {calls}"
     paid += unanswered(summary.lost)
-    if summary.lost and summary.lost.calls:
-        paid += _calls_left(summary)
     if cached := summary.usage.cached_calls:
         paid += f" ({cached:,} more from records or the cache)"
     parts = [paid]
@@ -137,18 +135,6 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     if seconds is not None:
         parts.append(duration(seconds))
     return "; ".join(filter(None, parts))
-
-
-def _calls_left(summary: Summary) -> str:
-    """Return how many calls of the run's budget are left; empty without such a budget."""
-    from ..base.budget import Budget  # imports DSPy, which a comparison does not need
-
-    budget = summary.run.settings.budget
-    calls = Budget.parse(budget).calls if budget else None
-    if calls is None or summary.paid is None or summary.lost is None:
-        return ""
-    left = calls - (summary.paid.calls or 0) - (summary.lost.calls or 0)
-    return f", {max(0, left):,} left"
 
 
 def result_lines(summary: Summary) -> dict[str, str]:
