@@ -175,8 +175,8 @@ def answer_texts(answer: object) -> Any:
     text.
     """
     if isinstance(answer, list):
-        return [_text_of_scalar(accepted) for accepted in answer]
-    return _text_of_scalar(answer)
+        return [text_of_scalar(accepted) for accepted in answer]
+    return text_of_scalar(answer)
 
 
 def question_named(id_: object) -> str:
@@ -248,7 +248,9 @@ def _check_fields(store: dict[str, Any]) -> dict[str, Any]:
                     f"{name} has the answer {in_one_line(text)}, which cannot be read as "
                     f"{_READ_AS[kind]}; correct it"
                 )
-    meta = {} if store.get("meta") is None else store["meta"]
+    meta = store.get("meta")
+    if meta is None:
+        meta = {}
     if not isinstance(meta, Mapping) or not are_all(meta, str):
         raise UserError(
             f"{name} has a meta of type {type_name(meta)}; give an object with text keys"
@@ -376,7 +378,7 @@ def choices_by_label(choices: object) -> object:
     elif isinstance(choices, list):
         choices = by_letter(choices)
     if isinstance(choices, Mapping):
-        return {label: _text_of_scalar(text) for label, text in choices.items()}
+        return {label: text_of_scalar(text) for label, text in choices.items()}
     return choices
 
 
@@ -389,7 +391,7 @@ def _text_of_number(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _text_of_scalar(value: object) -> object:
+def text_of_scalar(value: object) -> object:
     """Return `value`, or its text if it is a finite number or a truth value."""
     if isinstance(value, bool):
         return str(value).lower()

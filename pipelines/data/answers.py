@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
 
 from ...modules.base.errors import UserError
-from ...modules.reading.question import Question
+from ...modules.reading.question import Question, text_of_scalar
 from .aliases import numbered
 from .cells import as_list
 
@@ -270,9 +270,7 @@ def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
 
 def as_text(answer: object) -> str:
     """Return an answer as text; 2.0 becomes 2, since a column with gaps holds a 2 as 2.0."""
-    if isinstance(answer, float) and answer.is_integer():
-        answer = int(answer)
-    return str(answer)
+    return str(text_of_scalar(answer))
 
 
 def folded(answer: object) -> str:

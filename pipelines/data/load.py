@@ -334,17 +334,14 @@ def _questions(
             continue
         if is_nameless:
             reading.made_ids += 1
-            content = content_id(question)
-            repeats[content] += 1
-            question.id = content
-            if repeats[content] > 1:
-                question.id += f"-{repeats[content]}"
+            question.id = content_id(question)
             # Also the row's number, since nobody could find a hash in the file.
             question.meta.setdefault("row", number)
-        if question.id in places and mapper.guessed("id"):  # perhaps the id of something else
+        elif question.id in places and mapper.guessed("id"):  # perhaps the id of something else
+            mapper.remark("ids that repeat as numbered")
+        if question.id in places and (is_nameless or mapper.guessed("id")):
             repeats[question.id] += 1
             question.id += f"-{repeats[question.id] + 1}"
-            mapper.remark("ids that repeat as numbered")
         if question.id in places:
             before = places[question.id]
             reading.fault(

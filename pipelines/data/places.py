@@ -83,18 +83,15 @@ def rows_of_source(
     """Return the rows of a known data set or of a file, and the data set, or None."""
     folder = _folder(data_dir)
     spec = catalogue.find(source) if isinstance(source, str) else None
-    if spec is not None:
-        return _known_source(spec, spec.split(split), folder), spec
-    path, split = _path_of(source, split, folder)
-    return tables.read(path, split), catalogue.of_file(path)
-
-
-def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
-    path = _local(spec, split, folder)
-    if path is not None:
-        return tables.read(path)
+    if spec is None:
+        path, split = _path_of(source, split, folder)
+        return tables.read(path, split), catalogue.of_file(path)
+    split = spec.split(split)
+    known = _local(spec, split, folder)
+    if known is not None:
+        return tables.read(known), spec
     if spec.name in hub.CONVERTERS:
-        return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
+        return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split)), spec
     raise UserError(
         f"{spec.name} ({split}) is not here; put {spec.file.format(split=split)} into a folder and "
         "set FOLKMOOT_DATA to it"

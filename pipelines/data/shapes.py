@@ -59,9 +59,9 @@ class Shapes:
         flat: dict[str, object] = {}
         for name, cell in cells.items():
             flat |= self._flatten(name, cell)
-        flat = _with_possible(self._with_asserted(flat))
+        flat = self._with_asserted(flat)
         if self._named_answer is None:
-            flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
+            flat = self._with_marked(_with_answers(flat))
         return self._with_apart(flat)
 
     def _flatten(self, name: str, cell: object) -> dict[str, object]:
@@ -102,8 +102,11 @@ class Shapes:
         """Return the cells with one text in place of promptfoo's assertions, all of which have to
         hold.
         """
-        for number, check in enumerate(_checks(cells.get("assert"))):  # in promptfoo's JSON
-            cells = {**cells, f"__expected{number}": f"{check['type']}: {check.get('value', '')}"}
+        checks: list[Any] = as_list(cells.get("assert"))  # in promptfoo's JSON
+        if all(isinstance(check, Mapping) and "type" in check for check in checks):
+            for number, check in enumerate(checks):
+                said = f"{check['type']}: {check.get('value', '')}"
+                cells = {**cells, f"__expected{number}": said}
         named = [name for name in cells if _ASSERTED.fullmatch(name)]
         found = [self._read_assertion(cells[name]) for name in named if cells[name] is not None]
         if not found:
@@ -235,54 +238,29 @@ def _marked_objects(held: object) -> list[tuple[str, bool]]:
     return marked
 
 
-def _with_boxed(cells: dict[str, object]) -> dict[str, object]:
-    """Return the row with the boxed end of its solution as the answer, if it has no other answer
-    (MATH).
-    """
-    solution = cells.get("solution")
-    if columns_of("answer", cells) or not isinstance(solution, str) or not BOXED.search(solution):
-        return cells
-    return cells | {"answer": solution}
+def _with_answers(cells: dict[str, Any]) -> dict[str, Any]:
+    """Return the row with its accepted answers in one column, and a list of options called so.
 
-
-def _with_aliases(cells: dict[str, object]) -> dict[str, object]:
-    """Return the row with the aliases of a separate column added to its answer (MuSiQue)."""
-    aliases, answer = cells.get("answer_aliases"), cells.get("answer")
-    if not isinstance(aliases, list) or not isinstance(answer, str):
-        return cells
-    return without(cells, ["answer_aliases"]) | {"answer": [answer, *aliases]}
-
-
-def _with_possible(cells: dict[str, object]) -> dict[str, object]:
-    """Return the row with all possible answers as accepted ones, if no column says which is right
-    (PopQA).
-    """
-    if "possible_answers" not in cells or columns_of("answer", cells):
-        return cells
-    accepted = opened_cell(cells["possible_answers"])
-    return without(cells, ["possible_answers"]) | {"answers": accepted}
-
-
-def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with a list called `answers` as its options, if another column says which is
-    right (ReClor).
+    Without another answer, these are all possible ones (PopQA), or the boxed end of the solution
+    (MATH). A list of answers, of which another column names one, has the options (ReClor). Aliases
+    in a column of their own are accepted, too (MuSiQue).
     """
     golds = columns_of("answer", cells)
+    if not golds:
+        if "possible_answers" in cells:
+            accepted = opened_cell(cells["possible_answers"])
+            return without(cells, ["possible_answers"]) | {"answers": accepted}
+        solution = cells.get("solution")
+        if isinstance(solution, str) and BOXED.search(solution):
+            return cells | {"answer": solution}
     lists = [name for name in golds if isinstance(cells[name], list) and len(cells[name]) > 1]
     places = [name for name in golds if _PLACE.fullmatch(str(cells[name]).strip())]
-    if len(lists) != 1 or not places or columns_of("choices", cells):
-        return cells
-    renamed = {lists[0]: "choices"}
-    return {renamed.get(name, name): cell for name, cell in cells.items()}
-
-
-def _checks(cell: object) -> list[Mapping[str, object]]:
-    """Return the assertions in a list of them; empty for anything else."""
-    if not isinstance(cell, list):
-        return []
-    if not all(isinstance(check, Mapping) and "type" in check for check in cell):
-        return []
-    return cell
+    if len(lists) == 1 and places and not columns_of("choices", cells):
+        return without(cells, lists) | {"choices": cells[lists[0]]}
+    aliases, answer = cells.get("answer_aliases"), cells.get("answer")
+    if isinstance(aliases, list) and isinstance(answer, str):
+        return without(cells, ["answer_aliases"]) | {"answer": [answer, *aliases]}
+    return cells
 
 
 def _texts(cell: object) -> list[str]:

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ...modules.base.errors import UserError, are_all, from_extra
+from ...modules.base.errors import UserError, are_all, from_extra, said_by
 from ...modules.base.files import CACHES, opened, read_regular
 from ...modules.base.keyed import without
 from ..base.wording import counted
@@ -254,7 +254,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
     try:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged ({_first_line(error)}), and {WANTED}") from None
+        raise UserError(f"{path} is damaged ({said_by(error)}), and {WANTED}") from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     yield from read_held(loaded, split, str(path), size).rows
 
@@ -332,7 +332,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
             yield from _with_class_names(_arrow_rows(batches, Unpacked(path, size)), features)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UserError(
-            f"{path} is not readable as Parquet ({_first_line(error)}); write it again"
+            f"{path} is not readable as Parquet ({said_by(error)}); write it again"
         ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -708,7 +708,7 @@ def _excel(path: Path, sheet: str | None) -> Iterator[TableRow]:
         raise
     except Exception as error:  # openpyxl raises whatever a damaged part makes it raise
         raise UserError(
-            f"{path} is not readable as Excel ({_first_line(error)}); save it again"
+            f"{path} is not readable as Excel ({said_by(error)}); save it again"
         ) from None
     if not filled:
         return
@@ -758,10 +758,6 @@ def _check_parts(path: Path) -> None:
                 )
             elements = text.count(b"</") + text.count(b"/>")
             unpacked.hold((4 if of_cells else 16) * OBJECT * elements)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _texts_below(folder: Path) -> dict[str, str]:

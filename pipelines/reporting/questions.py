@@ -106,14 +106,17 @@ def _answer(rows: Sequence[ResultRow]) -> list[object]:
     their mean score.
     """
     states = {row_state(row) for row in rows}
-    state, score = states.pop(), rows[0].score
+    state, score, text = states.pop(), rows[0].score, rows[0].answer
     if states:
         state = "scored"
     if len(rows) > 1:
         score = fmean(map(score_in, rows))
+        # such as `B (3 times), C (2 times)`
+        counts = Counter(row.answer or "no answer" for row in rows).most_common()
+        text = ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
     return [
         STATES.index(state),
-        shortened(clean(_answers_text([row.answer for row in rows]) or ""), MOST_ANSWER),
+        shortened(clean(text or ""), MOST_ANSWER),
         score and round(score, 4),
     ]
 
@@ -161,11 +164,3 @@ def json_in_page(value: object) -> Markup:
 def _safe(text: str) -> Markup:
     """Return JSON that can neither end the element around it nor open another."""
     return Markup(text.replace("<", "\\u003c"))
-
-
-def _answers_text(answers: Sequence[str | None]) -> str | None:
-    """Return the answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
-    if len(answers) == 1:
-        return answers[0]
-    counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
-    return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)

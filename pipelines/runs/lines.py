@@ -51,17 +51,15 @@ def score_line(summary: Summary) -> str:
         line += f" of {counts.questions:,}"
     line += summary.failures
     if counts.truncated:
-        line += f", {counts.truncated:,} cut off{_limit_advice(summary)}"
+        line += f", {counts.truncated:,} cut off"
+        limits = {"max_tokens", "max_completion_tokens"}
+        if any(limits & set(lm.settings) for lm in summary.run.lms.values()):
+            line += ": raise --max-tokens"
+        else:
+            line += " at the server's own limit: give --max-tokens 2000"
     if summary.refused:
         line += f", {sum(summary.refused.values()):,} refused"
     return line
-
-
-def _limit_advice(summary: Summary) -> str:
-    limits = {"max_tokens", "max_completion_tokens"}
-    if any(limits & set(lm.settings) for lm in summary.run.lms.values()):
-        return ": raise --max-tokens"
-    return " at the server's own limit: give --max-tokens 2000"
 
 
 def flaky_line(summary: Summary) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
@@ -164,14 +164,7 @@ def name_of_run(run: Manifest) -> str:
     return settings.run_name or settings.label or short_name(run.program, settings.demos or 0)
 
 
-class MadeWith(TypedDict):
-    """Versions of packages, and the commit of the user's working folder."""
-
-    versions: dict[str, str]
-    git_commit: str | None
-
-
-def made_with() -> MadeWith:
+def made_with() -> dict[str, Any]:
     """Collect the versions and the user's commit, which every manifest has."""
     return {"versions": dict(versions()), "git_commit": git_commit()}
 

@@ -124,27 +124,22 @@ class TraceFile:
             if row.id not in traced:
                 self.keep(row)
 
-    def watching(
-        self, question: str, *, steps: bool = False
-    ) -> AbstractContextManager[Seen | None]:
+    @contextmanager
+    def watching(self, question: str, *, steps: bool = False) -> Iterator[Seen | None]:
         """Record the LM calls inside the block if the question is traced, with `steps` also the
         parts of a DSPy module at work.
         """
-        if question not in self.wanted:
-            # Without this, the calls would go to the trace of a question around this one.
-            return bound(WATCHED, None)
-        return self._watched(steps)
-
-    @contextmanager
-    def _watched(self, steps: bool) -> Iterator[Seen]:
-        seen = Seen()
+        # None, too, is bound: the calls would go to the trace of a question around this one.
+        seen = None
+        if question in self.wanted:
+            seen = Seen()
         watched: AbstractContextManager[object] = nullcontext()
-        if steps:
+        if steps and seen is not None:
             callbacks = [*dspy.settings.get("callbacks", []), Watcher(seen)]
             watched = dspy.context(callbacks=callbacks)
         with bound(WATCHED, seen), watched:
             yield seen
-        for call in seen:
+        for call in seen or ():
             call.written = [
                 text for meter in call.meters for text, usage in seen.written if usage is meter
             ]
