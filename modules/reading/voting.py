@@ -158,10 +158,9 @@ def vote_among(
     decide_tie: DecideTie | None = None,
 ) -> Vote:
     """Return the vote among answers of a kind, by `weighted`, or by `majority` without weights."""
-    key = same_if(kind)
     if weights is None:
-        return majority(answers, key=key, decide_tie=decide_tie)
-    return weighted(answers, weights, key=key, decide_tie=decide_tie)
+        weights = [1.0] * len(answers)
+    return weighted(answers, weights, key=same_if(kind), decide_tie=decide_tie)
 
 
 def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,20 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
     convert = CONVERTERS[spec.name]
-    if spec.hub is None:
-        rows = _com2sense_rows(spec, split)
-    else:
-        rows = _parquet_rows(spec, spec.hub, split)
+    rows: Iterable[TableRow]
+    try:
+        if spec.hub is None:
+            rows = _com2sense_rows(spec, split)
+        else:
+            rows = chain.from_iterable(tables.read(file).rows for file in _files(spec.hub, split))
+    except UserError:
+        raise
+    except Exception as error:  # the hub's client raises whatever its HTTP library does
+        raise UserError(
+            f"{spec.name} ({split}) cannot be fetched from {spec.source} ({type(error).__name__}); "
+            f"connect to the network, or put {spec.file.format(split=split)} into a folder and set "
+            "FOLKMOOT_DATA to it"
+        ) from None
     for index, row in enumerate(rows):
         converted = convert(row.fields, split, index)
         if converted is not None:
@@ -36,68 +48,51 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
 def is_cached(spec: DatasetSpec, split: str) -> bool:
     """Return True if the split, at the pinned commit, is in the local hub cache."""
-    return spec.hub is not None and isinstance(_files(spec.hub, split, offline=True), list)
+    with suppress(Exception):
+        return spec.hub is not None and bool(_downloaded(spec.hub, split, offline=True))
+    return False
 
 
-def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
-    return UserError(
-        f"{spec.name} ({split}) cannot be fetched from {spec.source} ({type(error).__name__}); "
-        f"connect to the network, or put {spec.file.format(split=split)} into a folder and set "
-        "FOLKMOOT_DATA to it"
-    )
+def _files(place: Hub, split: str) -> list[Path]:
+    """Return all files of a split."""
+    with suppress(Exception):  # what was downloaded once needs no network, not even to ask
+        return _downloaded(place, split, offline=True)
+    return _downloaded(place, split, offline=False)
 
 
-def _parquet_rows(spec: DatasetSpec, place: Hub, split: str) -> Iterator[TableRow]:
-    # What was downloaded once needs no network, not even to ask.
-    files = _files(place, split, offline=True)
-    if isinstance(files, Exception):
-        files = _files(place, split, offline=False)
-    if isinstance(files, Exception):
-        raise _unreachable(spec, split, files)
-    for file in files:
-        yield from tables.read(file).rows
-
-
-def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
-    """Return all files of a split, or the reason why they are not available."""
+def _downloaded(place: Hub, split: str, *, offline: bool) -> list[Path]:
+    """Return all files of a split. Raises FileNotFoundError for parts that are missing, and what
+    the hub's client raises.
+    """
     from huggingface_hub import snapshot_download
 
     pattern = f"{place.folder}/{split}-*.parquet"
-    try:
-        folder = snapshot_download(
-            place.id,
-            repo_type="dataset",
-            revision=place.revision,
-            allow_patterns=pattern,
-            local_files_only=offline,
-        )
-    except Exception as error:  # the hub's client raises whatever its HTTP library does
-        return error
+    folder = snapshot_download(
+        place.id,
+        repo_type="dataset",
+        revision=place.revision,
+        allow_patterns=pattern,
+        local_files_only=offline,
+    )
     files = sorted(Path(folder).glob(pattern))
-    if not files:
-        return FileNotFoundError(pattern)
     # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
-    parts = re.search(r"-of-(\d+)", files[0].stem)
-    if parts and len(files) != int(parts[1]):
-        return FileNotFoundError(pattern)
+    parts = re.search(r"-of-(\d+)", " ".join(file.name for file in files))
+    if not files or (parts and len(files) != int(parts[1])):
+        raise FileNotFoundError(pattern)
     return files
 
 
-def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
+def _com2sense_rows(spec: DatasetSpec, split: str) -> list[TableRow]:
     with from_extra("datasets", spec.name):
         import datasets
 
-    try:
-        rows = datasets.load_dataset(
-            "json",
-            data_files=f"{_COM2SENSE}{_dev(split)}.json",
-            split="train",
-            download_config=datasets.DownloadConfig(max_retries=1),
-        )
-    except Exception as error:  # as above
-        raise _unreachable(spec, split, error) from None
-    for number, row in enumerate(rows, 1):
-        yield TableRow(f"row {number}", row)
+    rows = datasets.load_dataset(
+        "json",
+        data_files=f"{_COM2SENSE}{_dev(split)}.json",
+        split="train",
+        download_config=datasets.DownloadConfig(max_retries=1),
+    )
+    return [TableRow(f"row {number}", row) for number, row in enumerate(rows, 1)]
 
 
 def _dev(split: str) -> str:

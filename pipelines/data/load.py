@@ -86,18 +86,12 @@ def load(
     right.
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
-    questions, spec = without_faults(reading), reading.spec
-    if isinstance(name_or_path, str | Path):
-        for question in questions:
-            question._origin = str(name_or_path)
-    if limit is None or seed is None:
-        return questions
-    return sample(questions, limit, seed, balance=getattr(spec, "balance", None))
+    return questions_of(reading, limit, seed)
 
 
-def without_faults(reading: DataReading) -> list[Question]:
-    """Return the questions of a reading, whose guesses are logged. Raises UserError for faults, and
-    if there is no question.
+def questions_of(reading: DataReading, limit: int | None, seed: int | None) -> list[Question]:
+    """Return the questions of a reading, or a sample of them; its guesses are logged. Raises
+    UserError for faults, and if there is no question.
     """
     if reading.guesses:
         _LOG.warning("%s: %s", reading.name, reading.guesses)
@@ -105,7 +99,9 @@ def without_faults(reading: DataReading) -> list[Question]:
         raise DataError(reading.name, reading.faults, reading.count)
     if not reading.questions:
         raise UserError(f"{reading.name} has no questions; give one with at least one row")
-    return reading.questions
+    if limit is None or seed is None:
+        return reading.questions
+    return sample(reading.questions, limit, seed, getattr(reading.spec, "balance", None))
 
 
 class DataError(UserError):
@@ -140,6 +136,8 @@ class DataReading:
     """The number of all faults."""
     made_ids: int = 0
     """The number of questions without an id of their own."""
+    origin: str | None = None
+    """The name or path that was given."""
 
     def fault(self, where: str, why: str) -> None:
         """Add a fault."""
@@ -171,13 +169,15 @@ def understand(
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
     names, spec, own_kind = check_columns(columns), None, kind
+    origin = None
     if isinstance(source, str | Path):
+        origin = str(source)
         table, spec = rows_of_source(source, split, data_dir)
     elif hasattr(source, "read"):
         table = tables.read_stream(source)
     else:
         table = tables.read_held(source, split, called)
-    reading = DataReading(table.name, spec)
+    reading = DataReading(table.name, spec, origin=origin)
     if spec is not None:
         # The user's kind overrides that of the data set.
         kind = kind or spec.kind
@@ -352,7 +352,7 @@ def _questions(
             for name in _SOLUTIONS:
                 question.meta.pop(name, None)
         places[question.id] = where
-        question._where = f"{reading.name}, {where}"
+        question._where, question._origin = f"{reading.name}, {where}", reading.origin
         yield question
 
 

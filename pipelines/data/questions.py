@@ -47,25 +47,20 @@ def listed(
     `show` names the columns of `meta` that programs are shown. Raises UserError, which calls an
     object in Python `name`.
     """
-    if isinstance(questions, str | Path):
-        from .load import load
-
-        return showing(load(questions, split, limit, seed, columns, kind), show)
     if isinstance(questions, Question):
         raise UserError(f"{name} is one question: give a list, [question]")
     # A generator can be read only once, and is counted before it is asked.
     if isinstance(questions, Iterator):
         questions = list(questions)
-    if isinstance(questions, Sequence) and are_all(questions, Question):
-        questions = with_one_kind(questions)
-    else:
-        from .load import understand, without_faults
+    if isinstance(questions, Sequence) and questions != "" and are_all(questions, Question):
+        found = with_one_kind(questions)
+        if limit is not None and seed is not None:
+            found = sample(found, limit, seed)
+        return showing(list(found[:limit]), show)
+    from .load import questions_of, understand
 
-        reading = understand(questions, split, None, seed, columns, kind, called=name)
-        questions = without_faults(reading)
-    if limit is None or seed is None:
-        return showing(list(questions[:limit]), show)
-    return showing(sample(questions, limit, seed), show)
+    reading = understand(questions, split, limit, seed, columns, kind, called=name)
+    return showing(questions_of(reading, limit, seed), show)
 
 
 def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:

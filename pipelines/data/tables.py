@@ -254,7 +254,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
     try:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged ({said_by(error)}), and {WANTED}") from None
+        raise UserError(f"{path} is damaged ({said_by(error).rstrip('.')}), and {WANTED}") from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     yield from read_held(loaded, split, str(path), size).rows
 
@@ -332,7 +332,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
             yield from _with_class_names(_arrow_rows(batches, Unpacked(path, size)), features)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UserError(
-            f"{path} is not readable as Parquet ({said_by(error)}); write it again"
+            f"{path} is not readable as Parquet ({said_by(error).rstrip('.')}); write it again"
         ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -708,7 +708,7 @@ def _excel(path: Path, sheet: str | None) -> Iterator[TableRow]:
         raise
     except Exception as error:  # openpyxl raises whatever a damaged part makes it raise
         raise UserError(
-            f"{path} is not readable as Excel ({said_by(error)}); save it again"
+            f"{path} is not readable as Excel ({said_by(error).rstrip('.')}); save it again"
         ) from None
     if not filled:
         return
@@ -781,4 +781,4 @@ def _text_in(file: Path) -> str:
         return read_regular(file, links=False).decode()
     except (OSError, UnicodeDecodeError) as problem:
         what = getattr(problem, "strerror", "it is not text")
-        raise UserError(f"{file} cannot be a file of a task ({what}): correct it") from None
+        raise UserError(f"{file} cannot be a file of a task ({what}): put text there") from None

@@ -139,7 +139,9 @@ class TraceFile:
             watched = dspy.context(callbacks=callbacks)
         with bound(WATCHED, seen), watched:
             yield seen
-        for call in seen or ():
+        if seen is None:
+            return
+        for call in seen:
             call.written = [
                 text for meter in call.meters for text, usage in seen.written if usage is meter
             ]
