@@ -128,23 +128,20 @@ class Columns:
         """Raise UserError if unused columns seem to be the options."""
         if self._kind not in _MAY_BE_CHOICE:
             return
+        said, kind, named = "the answer always stands in one of", "span", dict(self._columns)
         numbered = numbered_columns(questions)
-        if numbered is not None:
-            columns, reading = numbered
-            answer = f"{self._answer_column}{reading}"
-            named = {**self._columns, "choices": ",".join(columns), "answer": answer}
-            raise UserError(
-                f"the answers seem to be places of `{columns[0]}` … `{columns[-1]}`: are these the "
-                f"options? If so, say it {naming_all(named)}, else give the kind, such as --kind "
-                "number"
-            )
-        options = option_columns_missed(questions)
+        if numbered is None:
+            options = option_columns_missed(questions)
+        else:
+            said, kind = "the answers seem to be places of", "number"
+            options, reading = numbered
+            named["answer"] = f"{self._answer_column}{reading}"
         if options:
-            naming_them = naming_all({**self._columns, "choices": ",".join(options)})
+            naming_them = naming_all({**named, "choices": ",".join(options)})
             raise UserError(
-                f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these "
-                f"the options? If so, say it {naming_them}, with every column that holds an "
-                "option; else give the kind, such as --kind span"
+                f"{said} `{options[0]}` … `{options[-1]}`: are these the options? If so, say it "
+                f"{naming_them}, with every column that holds an option; else give the kind, such "
+                f"as --kind {kind}"
             )
 
     def guessed(self, field: str) -> bool:

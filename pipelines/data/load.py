@@ -86,10 +86,10 @@ def load(
     right.
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
-    return questions_of(reading, limit, seed)
+    return drawn_from(reading, limit, seed)
 
 
-def questions_of(reading: DataReading, limit: int | None, seed: int | None) -> list[Question]:
+def drawn_from(reading: DataReading, limit: int | None, seed: int | None) -> list[Question]:
     """Return the questions of a reading, or a sample of them; its guesses are logged. Raises
     UserError for faults, and if there is no question.
     """

@@ -57,10 +57,10 @@ def listed(
         if limit is not None and seed is not None:
             found = sample(found, limit, seed)
         return showing(list(found[:limit]), show)
-    from .load import questions_of, understand
+    from .load import drawn_from, understand
 
     reading = understand(questions, split, limit, seed, columns, kind, called=name)
-    return showing(questions_of(reading, limit, seed), show)
+    return showing(drawn_from(reading, limit, seed), show)
 
 
 def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:

@@ -433,20 +433,16 @@ def _read_delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
             yield from filter(None, _AFTER_RETURN.split(_decode(line, where)))
 
     text = lines()
-    first, number = next(text, ""), 1
+    first = next(text, "")
     bare = re.sub(r'"[^"]*"', "", first)
     # Of equally frequent signs the first one is taken, which is the usual one.
     delimiter = max(usual + _DELIMITERS, key=bare.count)
-    stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # which Excel writes for itself
-    if stated:
-        delimiter = stated[1]
-        first, number = next(text, ""), 2
     # Passages of a context may be longer than the 128 kB of a cell that Python stops at.
     csv.field_size_limit(max(MOST_ROW, csv.field_size_limit()))
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
-        where = f"line {reader.line_num + number}"
+        where = f"line {reader.line_num + 1}"
         row_size = 0
         try:
             cells = next(reader)

@@ -25,7 +25,7 @@ from ..base.request import entry
 from ..base.wording import counted, signed
 from ..comparison.sources import runs_in
 from ..evaluation.earlier import Evaluation, load_run
-from ..runs.outcomes import Outcome, Outcomes, outcomes_from, outcomes_in
+from ..runs.outcomes import OutcomeRow, Outcomes, outcomes_from, outcomes_in
 from .request import ForecastRequest
 
 if TYPE_CHECKING:
@@ -178,13 +178,13 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     return outcomes_from(_recorded(dict(zip(names, runs, strict=True)))), len(lms) == 1
 
 
-def _recorded(runs: Mapping[str, Evaluation]) -> Iterator[Outcome]:
+def _recorded(runs: Mapping[str, Evaluation]) -> Iterator[OutcomeRow]:
     """Yield the outcomes of the questions that runs have answered, each once."""
     for name, run in runs.items():
         for row in run.rows:
             # Of repeats, the first: each agent has one vote.
             if row.error is None and row.correct is not None and not row.repeat:
-                yield Outcome(
+                yield OutcomeRow(
                     question_id=row.id,
                     question=row.question,
                     agent=name,

@@ -117,22 +117,21 @@ def _turn(
     longest: int,
 ) -> ShownTurn:
     step, answer = turn.step, turn.answer
-    # An imported log may have a trace of another form.
-    trace = [step for step in turn.trace or () if isinstance(step, Mapping)]
+    trace = turn.trace or []
     note = turned = None
     state, said = reading.state(answer), answer_text(answer, choices)
     if step and answer is None:
         state, said = "none", str(step)
     if move is not None:
         turned = _TURNED[move.was, move.now]
-        note = _moved(move, choices, handed=isinstance(turn.examined, Mapping))
+        note = _moved(move, choices, handed=turn.examined is not None)
     elif turn.worker and step == "retry":
         note = f"sends {turn.worker} back: {turn.get('suggestion', '')}"
     elif turn.worker:
         note = f"accepts the answer of {turn.worker}"
     return ShownTurn(
         agent=clean(str(turn.agent)),
-        round=turn.round if isinstance(turn.round, int) else 0,
+        round=turn.round,
         answer=clean(said),
         state=state,
         text="" if trace else cut_text(turn.text, longest),

@@ -26,7 +26,7 @@ from ..base.journal import parsed, read_object
 from ..base.run_files import Manifest
 from ..base.typed import as_read, misfit
 from .manifest import MANIFEST
-from .rows import RESULTS, lines_of, read_rows
+from .rows import RESULTS, read_rows, row_lines
 from .summary import GROUPS
 
 UNKNOWN_LM = "lm"
@@ -40,7 +40,7 @@ _SHAPE = (
 Name = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
-class Outcome(Keyed):
+class OutcomeRow(Keyed):
     """A line of an outcome table.
 
     `answer` None is an abstention, and never correct; `repeat` is the number of the answer where
@@ -66,7 +66,7 @@ class Outcome(Keyed):
 
 
 _ROW = as_read(
-    Outcome,
+    OutcomeRow,
     ("question_id", "question", "agent", "correct"),
     question_id=Name,
     repeat=int | None,
@@ -239,7 +239,7 @@ def _texts(row: Mapping[str, object]) -> dict[str, object]:
     return texts
 
 
-def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
+def outcomes_from(rows: Iterable[OutcomeRow]) -> Outcomes:
     """Build the table from rows in memory; errors name the row by its number."""
     table = _Table()
     for number, outcome in enumerate(rows, start=1):
@@ -247,7 +247,7 @@ def outcomes_from(rows: Iterable[Outcome]) -> Outcomes:
     return table.outcomes()
 
 
-def outcome_of(row: Mapping[str, object], where: str) -> Outcome:
+def outcome_of(row: Mapping[str, object], where: str) -> OutcomeRow:
     """Return a checked row of an outcome table. Raises UserError beginning with `where`."""
     if wrong := misfit(row, _ROW):
         raise UserError(f"{where}: {wrong!r} is missing or not valid: write {_SHAPE}")
@@ -258,7 +258,7 @@ def outcome_of(row: Mapping[str, object], where: str) -> Outcome:
             raise UserError(
                 f"{where}: the answer is null, but 'correct' is true: correct one of the two"
             )
-    return Outcome.of(row).but(repeat=row.get("repeat") or row.get("trial") or 0)
+    return OutcomeRow.of(row).but(repeat=row.get("repeat") or row.get("trial") or 0)
 
 
 _TRUTHS = frozenset(("yes", "no", "True", "False", "true", "false"))
@@ -288,7 +288,7 @@ class _Table:
         self._seen: set[tuple[_Cell, int]] = set()
         self._cells: dict[_Cell, tuple[int, int, bool]] = {}
 
-    def add(self, outcome: Outcome, where: str, own: str | None = None) -> None:
+    def add(self, outcome: OutcomeRow, where: str, own: str | None = None) -> None:
         """Add a row; `own` is the user's id of the question, where it differs."""
         name, answer = own or outcome.question_id, outcome.answer
         asked = self._questions.setdefault(
@@ -372,7 +372,7 @@ def _file_of(source: str | Path) -> Path:
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield the object on each line that is not blank, with its number."""
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in enumerate(row_lines(path), start=1):
         if not line.strip():
             continue
         row = parsed(line)
@@ -407,7 +407,7 @@ def _add_results(path: Path, table: _Table) -> None:
             table.add(outcome, where, row.id)
 
 
-def outcomes_of_row(row: ResultRow, run: Manifest) -> list[Outcome]:
+def outcomes_of_row(row: ResultRow, run: Manifest) -> list[OutcomeRow]:
     """Return the outcomes in a row of `results.jsonl`.
 
     Every agent's last answer counts; for a single agent, the row's answer. Turns that prepare an
@@ -424,7 +424,7 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[Outcome]:
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     last = {turn["agent"]: turn for turn in row.transcript if turn.step is None}
     alone = len(last) == 1 and "imported" in run  # scored by the tool that wrote the log
-    outcomes: dict[tuple[str, str | None], Outcome] = {}
+    outcomes: dict[tuple[str, str | None], OutcomeRow] = {}
     for name, turn in last.items():
         answer = row.answer if len(last) == 1 else turn.answer
         right = bool(row.correct)
@@ -437,7 +437,7 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[Outcome]:
         while (agent, strategy) in outcomes:
             number += 1
             agent = f"{own} #{number}"
-        outcomes[agent, strategy] = Outcome(
+        outcomes[agent, strategy] = OutcomeRow(
             question_id=f"{row.id} {digest[:8]}",
             question=row.question,
             group=_group(row, run),

@@ -204,14 +204,7 @@ class RowFile:
 
     def append(self, row: ResultRow) -> None:
         """Append a row, whole or not at all. Raises UserError when the disk is full."""
-        try:
-            place = self._journal.write(row)
-        except OSError as problem:
-            raise UserError(
-                f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows "
-                "are kept; make room and run the same command again"
-            ) from None
-        self.done[row_key(row)] = place
+        self.done[row_key(row)] = self._journal.append(row)
 
     def __iter__(self) -> Iterator[ResultRow]:
         """Yield the rows, which need no check as in `read_rows`: this process wrote them, or
@@ -242,7 +235,7 @@ def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
     check, at = _RowCheck(path), 0
     lines: dict[RowKey, int] = {}
     questions: dict[str, int] = {}
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in enumerate(row_lines(path), start=1):
         row = check.row(number, line)
         first = lines.setdefault(row_key(row), number)
         if first != number:
@@ -260,7 +253,7 @@ def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
         at += len(line)
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
+def row_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file of rows. Raises FileNotFoundError without one, and UserError for
     one that cannot be read.
     """
@@ -392,7 +385,7 @@ class Rows(Sequence[ResultRow]):
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen != self._seen:
             starts, at = array("q"), 0
-            for line in lines_of(self.path):
+            for line in row_lines(self.path):
                 starts.append(at)
                 at += len(line)
             self._starts, self._seen, self._check = starts, seen, _RowCheck(self.path)
