@@ -258,12 +258,12 @@ def passages_in(context: object) -> object:
         context = list(zip(context["title"], context["sentences"], strict=False))
     if isinstance(context, Mapping) and (held := _passage_text(context)) is not None:
         context = held if isinstance(held, list) else [context]
-    if isinstance(context, list) and context and are_all(context, Mapping):
+    if isinstance(context, list) and are_all(context, Mapping):
         texts = list(map(_passage_text, context))
         if all(texts):
             titles = [part.get("title") for part in context]
             context = list(zip(titles, map(as_list, texts), strict=True))
-    if not isinstance(context, list) or not context or not all(map(_is_titled, context)):
+    if not isinstance(context, list) or not all(map(_is_titled, context)):
         return context
     passages: list[str] = []
     for title, sentences in context:

@@ -505,13 +505,6 @@ def test_one_letter_and_long_golds_are_warned_of() -> None:
     assert "--kind open --metric judge" in long.guesses
 
 
-def test_days_of_excel_are_days(tmp_path: Path) -> None:
-    path = tmp_path / "q.xlsx"
-    frame = pd.DataFrame({"question": [Q], "answer": [pd.Timestamp(2024, 1, 5)]})
-    frame.to_excel(path, index=False)
-    assert load(path)[0].answer == "2024-01-05"
-
-
 ACCEPTED = (
     ({"answer": ["14 December 1972 UTC", "December 1972"]}, "december 1972"),
     ({"answers": {"text": ["Ada Lovelace", "Ada"], "answer_start": [0, 0]}}, "Ada"),
