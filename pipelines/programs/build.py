@@ -23,6 +23,7 @@ from ..lms.prices import known_model
 from .own import own_program
 
 MakeLM = Callable[..., dspy.BaseLM]
+"""As `lms.named.lm_for`, perhaps with the options of a request."""
 MakeEnvironment = Callable[..., Environment]
 """(the text after the environment's name and a colon, if any) → the environment."""
 

@@ -214,30 +214,22 @@ def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
     created if missing and restored if deleted. Raises UserError where hers is gone and she has set
     no other.
     """
+    from mlflow import MlflowException
+
     # `mlflow gc` may have removed hers: then what is set at the moment counts.
     for where in (place, caller_place()):
         number = where["mlflow_experiment_id"]
         if not number:
             return _find_or_create(client, where["mlflow_experiment"] or name)
-        found = _find_numbered(client, number)
-        if found is not None:
-            return found
+        try:
+            return _active(client, client.get_experiment(number))
+        except MlflowException as problem:
+            if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
     raise UserError(
         f"the store has no experiment {number}: set another by mlflow.set_experiment or "
         "MLFLOW_EXPERIMENT_ID, or none"
     )
-
-
-def _find_numbered(client: MlflowClient, number: str) -> str | None:
-    """Return the id of the experiment with that id; None when the store does not have it."""
-    from mlflow import MlflowException
-
-    try:
-        return _active(client, client.get_experiment(number))
-    except MlflowException as problem:
-        if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise
-        return None
 
 
 def _active(client: MlflowClient, experiment: Experiment) -> str:
