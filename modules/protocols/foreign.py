@@ -30,7 +30,7 @@ from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
 from ..base.calls import ASKER, CARRIED, bound, metered
-from ..base.errors import UserError, did_you_mean
+from ..base.errors import UserError, did_you_mean, system_errors
 from ..base.files import write_whole
 from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
@@ -199,7 +199,7 @@ class Foreign(Program):
             "metadata": {"dependency_versions": versions()},
         }
         text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
-        try:
+        with system_errors(place, "check the folder and its space"):
             if place.suffix == ".json":
                 write_whole(place, text, sync=True)
                 return
@@ -214,10 +214,6 @@ class Foreign(Program):
             write_whole(
                 place / MODULE, json.dumps(about, indent=1, ensure_ascii=False) + "\n", sync=True
             )
-        except OSError as problem:
-            raise UserError(
-                f"{place} cannot be written ({problem.strerror}): check the folder and its space"
-            ) from None
 
     def check(self, questions: Sequence[Question]) -> list[str]:
         """Return sentences about what the questions have and this program is not shown. Raises

@@ -23,7 +23,7 @@ from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, check_passage
 from ..base.calls import ASKER, asking, metered
-from ..base.errors import UserError, checked_among
+from ..base.errors import UserError, checked_among, system_errors
 from ..base.fence import cut
 from ..base.keyed import only
 from ..base.saved_file import Described
@@ -289,15 +289,12 @@ class Program(dspy.Module):  # type: ignore[misc]
         check_kept(self)
         # DSPy writes in place, where a reader could see half a file.
         scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
-        try:
-            super().save(scratch)
-            scratch.replace(place)
-        except OSError as problem:
-            raise UserError(
-                f"{place} cannot be written ({problem.strerror}): check its folder"
-            ) from None
-        finally:
-            scratch.unlink(missing_ok=True)
+        with system_errors(str(place), "check its folder"):
+            try:
+                super().save(scratch)
+                scratch.replace(place)
+            finally:
+                scratch.unlink(missing_ok=True)
 
     def other_seats(self) -> Iterable[str]:
         """Return further names of agents that programs of this protocol may have."""

@@ -19,7 +19,7 @@ from ..agents.adapter import profile_of, settings_of
 from ..agents.profile import SAMPLING, SETTINGS
 from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
-from ..base.errors import UserError, first_fault
+from ..base.errors import UserError, first_fault, system_errors
 from ..base.files import read_regular, write_whole
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document
 
@@ -277,16 +277,12 @@ def write(program: Saveable, folder: Path) -> None:
     if the folder cannot be written.
     """
     saved = state_of(program)
-    try:
+    with system_errors(folder, "check the folder and its space"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, learned in learned_in(program).items():
             learned.save(place_of_learned(folder, name, learned.identity))
         text = json.dumps(saved.model_dump(exclude_unset=True), indent=1, ensure_ascii=False) + "\n"
         write_whole(folder / FILE, text, sync=True)
-    except OSError as problem:
-        raise UserError(
-            f"{folder} cannot be written ({problem.strerror}): check the folder and its space"
-        ) from None
 
 
 def place_of_learned(folder: Path, name: str, identity: str) -> Path:
@@ -322,10 +318,6 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     """Return the bytes of a regular file of at most that size. Raises UserError for others, and for
     links, which could lead to any file.
     """
-    try:
+    instead = "name the folder of a saved program, with its own files in it"
+    with system_errors(path, instead, "cannot be read"):
         return read_regular(path, max_bytes, links=False)
-    except OSError as problem:
-        raise UserError(
-            f"{path} cannot be read ({problem.strerror}): name the folder of a saved program, with "
-            "its own files in it"
-        ) from None

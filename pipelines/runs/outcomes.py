@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import StringConstraints
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import lines_in, opened
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.reading.answers import answer_key, score
@@ -383,19 +383,16 @@ def _file_of(source: str | Path) -> Path:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    try:
-        with opened(path) as file:
-            for number, line in enumerate(lines_in(file), start=1):
-                if not line.strip():
-                    continue
-                row = parsed(line)
-                if row is None:
-                    raise UserError(
-                        f"{path}, line {number}, is not a JSON object: correct or delete the line"
-                    )
-                yield number, row
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): correct the path") from None
+    with system_errors(path, "correct the path", "cannot be read"), opened(path) as file:
+        for number, line in enumerate(lines_in(file), start=1):
+            if not line.strip():
+                continue
+            row = parsed(line)
+            if row is None:
+                raise UserError(
+                    f"{path}, line {number}, is not a JSON object: correct or delete the line"
+                )
+            yield number, row
 
 
 # Rows of runs --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, overload
 
 from pydantic import Field
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import (
     MOST_LINE,
     cut_torn_line,
@@ -242,12 +242,8 @@ def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
     check, at = _RowCheck(path), 0
     lines: dict[RowKey, int] = {}
     questions: dict[str, int] = {}
-    try:
+    with system_errors(path, "name another run", "cannot be read"):
         file = opened(path)
-    except FileNotFoundError:
-        raise
-    except OSError as problem:
-        raise _cannot_read(path, problem) from None
     with file:
         for number, line in enumerate(_lines_of(path, file), start=1):
             row = check.row(number, line)
@@ -268,10 +264,8 @@ def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
 
 
 def _lines_of(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    try:
+    with system_errors(path, "name another run", "cannot be read"):
         yield from lines_in(file)
-    except OSError as problem:
-        raise _cannot_read(path, problem) from None
 
 
 def _no_row(path: Path, number: int, wrong: str | None) -> UserError:
@@ -279,10 +273,6 @@ def _no_row(path: Path, number: int, wrong: str | None) -> UserError:
         f"{path}, line {number}, is not a result row ({wrong} is not valid): delete the line and "
         "run again"
     )
-
-
-def _cannot_read(path: Path, problem: OSError) -> UserError:
-    return UserError(f"{path} cannot be read ({problem.strerror}): name another run")
 
 
 def question_hash(row: ResultRow) -> int:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ..base.children import SAFE_PATH
 from .store import ENVIRONMENT, missing_store, open_client, quiet
 
@@ -150,13 +150,8 @@ def check_port(host: str, port: int) -> None:
     with socket.socket(family) as probe:
         # Like the server: a port that only waits for old connections to close counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with system_errors(f"{host} port {port}", "choose another --port or --host", "is not free"):
             probe.bind((host, port))
-        except OSError as problem:
-            raise UserError(
-                f"nothing can listen on {host} port {port} ({problem.strerror or problem}): "
-                "choose another --port or --host"
-            ) from None
 
 
 @contextmanager
