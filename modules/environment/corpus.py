@@ -12,6 +12,8 @@ from pathlib import Path
 from ..base.errors import UserError
 from .base import Environment, Page
 from .corpus_index import (
+    BASE,
+    TITLE,
     Document,
     base_key,
     build,
@@ -133,7 +135,7 @@ class CorpusEnvironment(Environment):
         key = title_key(title)
         for wanted in dict.fromkeys((key, base_key(key))):
             # The index finds them by hashes, which may be equal by chance.
-            candidates = map(self._read_document, self._index.titled(wanted))
+            candidates = map(self._read_document, self._index.named(TITLE, wanted))
             documents = [found for found in candidates if title_key(found.title) == wanted]
             exact = [document for document in documents if document.title == title]
             if documents:
@@ -145,7 +147,7 @@ class CorpusEnvironment(Environment):
         """Return the documents whose title key is this one plus a parenthetical."""
         return [
             document
-            for document in map(self._read_document, self._index.based(key))
+            for document in map(self._read_document, self._index.named(BASE, key))
             if base_key(title_key(document.title)) == key
         ]
 

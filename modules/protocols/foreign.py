@@ -618,7 +618,11 @@ def _read(decided: object, question: Question, name: str) -> tuple[str | None, s
             answer = listed
     nothing = decided is None or (isinstance(decided, _JSON) and not decided)
     if text is None and answer is None and not nothing:
-        raise _no_answer(decided, name)
+        more = ", which was not awaited" if inspect.isawaitable(decided) else ""
+        raise UserError(
+            f"{name} returned a value of the type {type(decided).__name__}{more}: return the "
+            "answer as a text, a number or a truth value, or in a field `answer`"
+        )
     return text, answer, typed
 
 
@@ -711,16 +715,6 @@ def _text(value: object) -> str | None:
     if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
         return None
     return str(value)
-
-
-def _no_answer(value: object, name: str) -> UserError:
-    """Return the error about a returned value that is no answer."""
-    kind = type(value).__name__
-    more = ", which was not awaited" if inspect.isawaitable(value) else ""
-    return UserError(
-        f"{name} returned a value of the type {kind}{more}: return the answer as a text, a number "
-        "or a truth value, or in a field `answer`"
-    )
 
 
 def _as_json(value: object) -> str | None:

@@ -346,7 +346,12 @@ class _Builder:
                 fields[key] = self._make(value)
         own = fields.get("own_roles")
         if isinstance(own, dict):
-            fields["own_roles"] = {name: self._role(role) for name, role in own.items()}
+            for role in own.values():
+                tools = role.get("tools") if isinstance(role, Mapping) else None
+                if isinstance(tools, list):
+                    role["tools"] = [
+                        tool if tool == HERE else self._environment(tool) for tool in tools
+                    ]
         if "environment" in fields and (fields["environment"], self.override) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
@@ -367,7 +372,7 @@ class _Builder:
 
     def _make(self, described: Any) -> Any:
         """Return the program that a value describes; any other value as it is."""
-        if not _is_program(described):
+        if not isinstance(described, Mapping) or "program" not in described:
             return described
         if described["program"] == "foreign":
             spec = described.get("spec")
@@ -378,13 +383,6 @@ class _Builder:
         if LEARNED.fullmatch(place) is None:
             place = "network"
         return self.build(described, self.folder / place)
-
-    def _role(self, role: Any) -> Any:
-        """Return a user's own role, with its tools in place of their fingerprints."""
-        if not isinstance(role, Mapping) or not isinstance(role.get("tools"), list):
-            return role
-        tools = [tool if tool == HERE else self._environment(tool) for tool in role["tools"]]
-        return {**role, "tools": tools}
 
     def _environment(self, fingerprint: object) -> Any:
         """Return the environment with this fingerprint: the one that the user gave, else as it was
@@ -430,10 +428,6 @@ class _Builder:
                 f"{fingerprint}): give {elsewhere}, to use it all the same"
             )
         return self.opened[text]
-
-
-def _is_program(value: object) -> bool:
-    return isinstance(value, Mapping) and "program" in value
 
 
 def _same(described: object, saved: object, elsewhere: bool) -> bool:

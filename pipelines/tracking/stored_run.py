@@ -15,6 +15,7 @@ from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from requests import HTTPError
 
+from ...modules.base.errors import UserError
 from ...modules.base.keyed import without
 from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
@@ -39,10 +40,6 @@ class Part(NamedTuple):
     name: str
     digest: str
     send: Callable[[], object]
-
-
-class UnmadeError(Exception):
-    """A file could not be made, which is not an error of the store."""
 
 
 class StoredRun:
@@ -209,7 +206,8 @@ class StoredRun:
                 try:
                     content.write(path)
                 except Exception as problem:
-                    raise UnmadeError(str(problem) or type(problem).__name__) from problem
+                    # Not as it is: an error of the disk here is no outage of the store.
+                    raise UserError(str(problem) or type(problem).__name__) from problem
                 if path.exists():
                     client.log_artifact(run_id, str(path), folder or None)
         elif content.is_dir():
@@ -259,7 +257,7 @@ def digest_of(*contents: object) -> str:
 
 
 def run_in(client: MlflowClient, run_id: str) -> Run | None:
-    """Return the run of that id; None when it is not in this store. Raises ForeignStore as
+    """Return the run of that id; None when it is not in this store. Raises UserError as
     `check_place` does.
     """
     try:
