@@ -6,7 +6,7 @@ import hashlib
 import os
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ..base.errors import UserError
@@ -68,19 +68,12 @@ class CorpusEnvironment(Environment):
             )
             self._index = build(indexed, self._where)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state for another process: the path of a file, which it opens itself, or the
-        documents in memory.
-        """
-        if self._from_file:
-            return {"corpus": str(Path(self._where).absolute()), "index_dir": self._index_dir}
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        if "corpus" in state:
-            self.__init__(**state)  # type: ignore[misc]
-        else:
-            vars(self).update(state)
+    def __reduce__(self) -> tuple[object, ...]:
+        """In another process, the copy opens the same file, or indexes the documents again."""
+        corpus: object = str(Path(self._where).absolute())
+        if not self._from_file:
+            corpus = [document._asdict() for document in self._documents or ()]
+        return partial(CorpusEnvironment, index_dir=self._index_dir), (corpus,)
 
     def __len__(self) -> int:
         return len(self._index)

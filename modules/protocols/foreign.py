@@ -500,7 +500,11 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     call = module
     if own:
         way = "aforward" if _runs_async(module) else "forward"
-        call = _method(module, way)
+        call = vars(module).get(way)
+        if call is None and not hasattr(type(module), way):
+            raise UserError(f"{_called(module)} has no forward: write what it does with a question")
+        # Not `module.forward`, of which DSPy warns.
+        call = call or MethodType(getattr(type(module), way), module)
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
@@ -553,17 +557,6 @@ def _without_asyncify(module: object) -> Any:
         return module
     held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
     return next((inner for inner in held if isinstance(inner, dspy.Module)), module)
-
-
-def _method(module: dspy.Module, name: str) -> object:
-    """Return a method of a module, without DSPy's warning against direct calls. Raises UserError if
-    there is none.
-    """
-    if (own := vars(module).get(name)) is not None:
-        return own
-    if not hasattr(type(module), name):
-        raise UserError(f"{_called(module)} has no forward: write what it does with a question")
-    return MethodType(getattr(type(module), name), module)
 
 
 def _parameters(call: Callable[..., object]) -> Iterable[inspect.Parameter]:

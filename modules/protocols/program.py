@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -335,24 +335,19 @@ class Program(dspy.Module):  # type: ignore[misc]
                 # instructions mean nothing.
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
-        unused = instructions.keys() - used
-        if unused:
-            self._check_agents_elsewhere(unused)
+        if unused := instructions.keys() - used:
+            from .roles import ROLES, SEATS  # most programs do not need these
+
+            for name in unused - {*_SEATS, *SEATS, *ROLES.names(), *self.other_seats()}:
+                raise UserError(
+                    f"prompts: there is no agent {name!r} in this program: the agents are "
+                    f"{', '.join(self.seats())}"
+                )
         for part in parts:
             part.prompt_layout = prompt_layout or part.prompt_layout
             part.verbatim = part.verbatim or bool(instructions)
         if prompts is not None:
             self.prompts = instructions
-
-    def _check_agents_elsewhere(self, names: Set[str]) -> None:
-        """Raise UserError for a name that no agent of any program has."""
-        from .roles import ROLES, SEATS  # most programs do not need these
-
-        for name in names - {*_SEATS, *SEATS, *ROLES.names(), *self.other_seats()}:
-            raise UserError(
-                f"prompts: there is no agent {name!r} in this program: the agents are "
-                f"{', '.join(self.seats())}"
-            )
 
     def reseed(self, seed: int) -> None:
         """Set another seed, if this program draws anything."""

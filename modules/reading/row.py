@@ -46,7 +46,6 @@ class TurnDetails(Keyed):
 
     blind: bool = False
     queries: list[str] | None = None
-    fallback: str | None = None
     failed: str | None = None
     trace: list[dict[str, str]] | None = None
     forced: bool = False

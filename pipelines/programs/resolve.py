@@ -22,8 +22,7 @@ from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
 from ..lms.named import lm_for
 from .build import MakeLM as MakeLM
-from .build import check_names, environment_of, made, no_protocol, takes
-from .own import command_named
+from .build import check_names, command_named, environment_of, made, no_protocol, takes
 from .own_roles import roles
 from .saved import program_folder, saved_program, with_own_lm
 

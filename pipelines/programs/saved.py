@@ -346,12 +346,7 @@ class _Builder:
                 fields[key] = self._make(value)
         own = fields.get("own_roles")
         if isinstance(own, dict):
-            for role in own.values():
-                tools = role.get("tools") if isinstance(role, Mapping) else None
-                if isinstance(tools, list):
-                    role["tools"] = [
-                        tool if tool == HERE else self._environment(tool) for tool in tools
-                    ]
+            fields["own_roles"] = {name: self._role(role) for name, role in own.items()}
         if "environment" in fields and (fields["environment"], self.override) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
@@ -372,7 +367,7 @@ class _Builder:
 
     def _make(self, described: Any) -> Any:
         """Return the program that a value describes; any other value as it is."""
-        if not isinstance(described, Mapping) or "program" not in described:
+        if not isinstance(described, dict) or "program" not in described:
             return described
         if described["program"] == "foreign":
             spec = described.get("spec")
@@ -383,6 +378,13 @@ class _Builder:
         if LEARNED.fullmatch(place) is None:
             place = "network"
         return self.build(described, self.folder / place)
+
+    def _role(self, role: Any) -> Any:
+        """Return a user's own role, with its tools in place of their fingerprints."""
+        if not isinstance(role, Mapping) or not isinstance(role.get("tools"), list):
+            return role
+        tools = [tool if tool == HERE else self._environment(tool) for tool in role["tools"]]
+        return {**role, "tools": tools}
 
     def _environment(self, fingerprint: object) -> Any:
         """Return the environment with this fingerprint: the one that the user gave, else as it was

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ...modules.base.errors import UserError, system_errors
-from ..base.children import SAFE_PATH
+from ..base.settings import SAFE_PATH
 from .store import ENVIRONMENT, missing_store, open_client, quiet
 
 STDERR = 2
