@@ -105,3 +105,20 @@ def from_extra(extra: str, feature: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError:
         raise missing_extra(feature, extra) from None
+
+
+@contextmanager
+def system_errors(
+    place: object,
+    instead: str = "make room, or choose another --out",
+    verb: str = "cannot be written",
+) -> Iterator[None]:
+    """Turn an OSError in the block into a UserError, which says what to do `instead`. Where the
+    system names a file, that stands in place of a path, but not of a text.
+    """
+    try:
+        yield
+    except OSError as problem:
+        named = None if isinstance(place, str) else problem.filename
+        reason = problem.strerror or problem
+        raise UserError(f"{named or place} {verb} ({reason}): {instead}") from None

@@ -41,8 +41,9 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(scratch, path)
-    except OSError:
+    except OSError as problem:
         scratch.unlink(missing_ok=True)
+        problem.filename = str(path)  # nobody knows the other one
         raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -125,7 +126,9 @@ def _place(text: str, default_port: int) -> Place:
         name, port = form[1] or form[2], int(form[3] or default_port)
         usable = _NAME.fullmatch(name) is not None
         if form[1] or _is_literal(name):
-            usable = _is_address(name)
+            usable = False
+            with suppress(ValueError):
+                usable = bool(ip_address(name))
         if usable and 0 < port < 65536:
             # An IPv6 address has several spellings.
             return str(ip_address(name)) if form[1] else name, port
@@ -133,11 +136,3 @@ def _place(text: str, default_port: int) -> Place:
         f"{text!r} is not a host: give a name such as en.wikipedia.org, "
         "with :PORT if it has its own"
     )
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -6,12 +6,14 @@ import hashlib
 import os
 from asyncio import to_thread
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ..base.errors import UserError
 from .base import Environment, Page
 from .corpus_index import (
+    BASE,
+    TITLE,
     Document,
     base_key,
     build,
@@ -66,19 +68,12 @@ class CorpusEnvironment(Environment):
             )
             self._index = build(indexed, self._where)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state for another process: the path of a file, which it opens itself, or the
-        documents in memory.
-        """
-        if self._from_file:
-            return {"corpus": str(Path(self._where).absolute()), "index_dir": self._index_dir}
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        if "corpus" in state:
-            self.__init__(**state)  # type: ignore[misc]
-        else:
-            vars(self).update(state)
+    def __reduce__(self) -> tuple[object, ...]:
+        """In another process, the copy opens the same file, or indexes the documents again."""
+        corpus: object = str(Path(self._where).absolute())
+        if not self._from_file:
+            corpus = [document._asdict() for document in self._documents or ()]
+        return partial(CorpusEnvironment, index_dir=self._index_dir), (corpus,)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -133,7 +128,7 @@ class CorpusEnvironment(Environment):
         key = title_key(title)
         for wanted in dict.fromkeys((key, base_key(key))):
             # The index finds them by hashes, which may be equal by chance.
-            candidates = map(self._read_document, self._index.titled(wanted))
+            candidates = map(self._read_document, self._index.named(TITLE, wanted))
             documents = [found for found in candidates if title_key(found.title) == wanted]
             exact = [document for document in documents if document.title == title]
             if documents:
@@ -145,7 +140,7 @@ class CorpusEnvironment(Environment):
         """Return the documents whose title key is this one plus a parenthetical."""
         return [
             document
-            for document in map(self._read_document, self._index.based(key))
+            for document in map(self._read_document, self._index.named(BASE, key))
             if base_key(title_key(document.title)) == key
         ]
 

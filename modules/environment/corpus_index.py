@@ -105,16 +105,12 @@ class CorpusIndex:
     def __len__(self) -> int:
         return len(self.spans)
 
-    def titled(self, key: str) -> list[int]:
-        """Return the documents that may have this title key, in file order."""
-        return self._named(_hash(TITLE, key))
-
-    def based(self, key: str) -> list[int]:
-        """Return the documents whose title may be this key plus a parenthetical, in file order."""
-        return self._named(_hash(BASE, key))
-
-    def _named(self, hashed: int) -> list[int]:
-        start, end = (np.searchsorted(self.names, np.uint64(hashed), side) for side in SIDES)
+    def named(self, kind: str, key: str) -> list[int]:
+        """Return the documents, in file order, that may have this title key (TITLE), or a title
+        that is this key plus a parenthetical (BASE).
+        """
+        hashed = np.uint64(_hash(kind, key))
+        start, end = (np.searchsorted(self.names, hashed, side) for side in SIDES)
         return [int(number) for number in self.numbers[start:end]]
 
     def best(self, query: str, n: int) -> list[int]:

@@ -77,32 +77,28 @@ class MediaWiki:
         Raises CallError, naming host and reason, when this request fails for good, FatalCallError
         when every other one would fail, too.
         """
+        url = f"{self.address}?{urlencode({**parameters, **FORMAT})}"
         async with of_loop(self._slots, lambda: asyncio.Semaphore(CONNECTIONS)):
-            return await self._persist(parameters)
+            clock = asyncio.get_running_loop().time
+            end = clock() + WHOLE_SECONDS
+            attempt = 0
+            while True:
+                try:
+                    return await self._get(url, min(ATTEMPT_SECONDS, end - clock()))
+                except _PassingError as problem:
+                    wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
+                    attempt += 1
+                    if attempt > MOST_RETRIES or clock() + wait >= end:
+                        longer = problem.retry_after
+                        asked = f" and asks to wait {longer:.0f} s" if longer else ""
+                        tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                        raise CallError(
+                            f"{self.name} {problem}{asked}; given up after {tries}"
+                        ) from None
+                await asyncio.sleep(wait)
 
     async def close(self) -> None:
         await self._sessions.close()
-
-    async def _persist(self, parameters: Mapping[str, str]) -> dict[str, object]:
-        """Return the answer, after as many attempts as are allowed. Raises as `ask` does."""
-        url = f"{self.address}?{urlencode({**parameters, **FORMAT})}"
-        clock = asyncio.get_running_loop().time
-        end = clock() + WHOLE_SECONDS
-        attempt = 0
-        while True:
-            try:
-                return await self._get(url, min(ATTEMPT_SECONDS, end - clock()))
-            except _PassingError as problem:
-                wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
-                attempt += 1
-                if attempt > MOST_RETRIES or clock() + wait >= end:
-                    longer = problem.retry_after
-                    asked = f" and asks to wait {longer:.0f} s" if longer else ""
-                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(
-                        f"{self.name} {problem}{asked}; given up after {tries}"
-                    ) from None
-            await asyncio.sleep(wait)
 
     async def _get(self, url: str, seconds: float) -> dict[str, object]:
         """Return the answer of one attempt, within `seconds`. Raises as `ask` does, or

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ..base.errors import UserError
+from ..base.errors import UserError, system_errors
 from ..base.fence import cut
 from ..base.files import locked, open_regular, whole_lines
 from .base import Environment, Page
@@ -144,7 +144,8 @@ class _Record:
         # Start and length of the line of each request, by its key.
         self._read_to = 0
         self._first: list[About] = []
-        try:
+        instead = "record one first, or correct the path"
+        with system_errors(f"the record {path}", instead, "cannot be opened"):
             if about is None:
                 self._file = open_regular(path)
                 self._scan()
@@ -154,11 +155,6 @@ class _Record:
                 with self._alone():
                     if not self._first:
                         self._append(about)
-        except OSError as problem:
-            raise UserError(
-                f"the record {path} cannot be opened ({problem.strerror}): record one first, or "
-                "correct the path"
-            ) from None
         if not self._first:
             raise UserError(f"{path} is empty: it is not a record of an environment")
         self.about = self._first[0]

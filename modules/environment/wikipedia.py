@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,7 +133,11 @@ class WikipediaEnvironment(Environment):
         # At the same time, although only the page says whether the name is ambiguous.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         if page is not None and page["ambiguous"]:
-            titles = [*await self._list_titles(page["title"]), *titles]
+            name = _PARENTHETICAL.sub("", page["title"]).casefold()
+            found = await self._ask({**LINKS, "titles": page["title"]}, self._read_articles)
+            listed = [title for _, title in found]
+            listed.sort(key=lambda title: (not title.casefold().startswith(name), title))
+            titles = [*listed, *titles]
         return list(dict.fromkeys(titles))[:n]
 
     async def close(self) -> None:
@@ -171,13 +175,6 @@ class WikipediaEnvironment(Environment):
             if articles:
                 return [title for _, title in sorted(articles)]
         return []
-
-    async def _list_titles(self, title: str) -> list[str]:
-        """Return the titles of the articles that a disambiguation page lists."""
-        name = _PARENTHETICAL.sub("", title).casefold()
-        articles = await self._ask({**LINKS, "titles": title}, self._read_articles)
-        titles = [listed for _, listed in articles]
-        return sorted(titles, key=lambda listed: (not listed.casefold().startswith(name), listed))
 
     async def _ask(
         self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
@@ -285,10 +282,7 @@ def cut_words(text: str) -> str:
 
 def default_user_agent() -> str:
     """Return the name, version and, if the installed package names one, address of this project."""
-    try:
-        about = metadata("folkmoot")
-    except PackageNotFoundError:
-        return "folkmoot"
+    about = metadata("folkmoot")
     addresses = [line.partition(",")[2].strip() for line in about.get_all("Project-URL") or ()]
     return f"folkmoot/{about['Version']}" + (f" ({addresses[0]})" if addresses else "")
 

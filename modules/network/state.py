@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from dspy.predict.parameter import Parameter
 
-from ..base.errors import UserError, from_extra
+from ..base.errors import UserError, from_extra, system_errors
 from ..base.files import write_whole
 from ..protocols.saved import read_plain
 from .choice import draw, random_for, softmax
@@ -318,12 +318,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole. Raises UserError when it cannot be written."""
-    try:
+    with system_errors(path, "check the folder and its space"):
         write_whole(path, content)
-    except OSError as problem:
-        raise UserError(
-            f"{path} cannot be written ({problem.strerror}): check the folder and its space."
-        ) from None
 
 
 def _network(

@@ -5,7 +5,7 @@ short spec, the search space and the saved settings follow.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -300,8 +300,12 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Call
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
         # Unless the class has its own `describe`, which need not read the attributes.
-        if type(self).describe is Declared.describe:
-            _check_settings(self, arguments)
+        for name in arguments if type(self).describe is Declared.describe else ():
+            if name not in self.protocol.holds and _modules(getattr(self, name)):
+                raise UserError(
+                    f"seat() of {type(self).__name__} puts something else on self.{name}, which "
+                    "is a setting: give one of the two another name"
+                )
         # The protocol's own sampling first, since the user's overrides it.
         for agent in self.seats().values():
             agent.sample(self.sampling)
@@ -313,16 +317,6 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Call
     signature = own.replace(parameters=[*own.parameters.values(), *shared])
     built.__signature__ = signature  # type: ignore[attr-defined]
     return built
-
-
-def _check_settings(program: Declared, settings: Iterable[str]) -> None:
-    """Raise UserError if `seat` has overwritten a setting with agents: `describe()` needs it."""
-    for name in settings:
-        if name not in program.protocol.holds and _modules(getattr(program, name)):
-            raise UserError(
-                f"seat() of {type(program).__name__} puts something else on self.{name}, which is "
-                "a setting: give one of the two another name"
-            )
 
 
 def _modules(value: object) -> list[dspy.Module]:

@@ -30,7 +30,7 @@ from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
 from ..base.calls import ASKER, CARRIED, bound, metered
-from ..base.errors import UserError, did_you_mean
+from ..base.errors import UserError, did_you_mean, system_errors
 from ..base.files import write_whole
 from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
@@ -199,7 +199,7 @@ class Foreign(Program):
             "metadata": {"dependency_versions": versions()},
         }
         text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
-        try:
+        with system_errors(place, "check the folder and its space"):
             if place.suffix == ".json":
                 write_whole(place, text, sync=True)
                 return
@@ -214,10 +214,6 @@ class Foreign(Program):
             write_whole(
                 place / MODULE, json.dumps(about, indent=1, ensure_ascii=False) + "\n", sync=True
             )
-        except OSError as problem:
-            raise UserError(
-                f"{place} cannot be written ({problem.strerror}): check the folder and its space"
-            ) from None
 
     def check(self, questions: Sequence[Question]) -> list[str]:
         """Return sentences about what the questions have and this program is not shown. Raises
@@ -504,7 +500,11 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     call = module
     if own:
         way = "aforward" if _runs_async(module) else "forward"
-        call = _method(module, way)
+        call = vars(module).get(way)
+        if call is None and not hasattr(type(module), way):
+            raise UserError(f"{_called(module)} has no forward: write what it does with a question")
+        # Not `module.forward`, of which DSPy warns.
+        call = call or MethodType(getattr(type(module), way), module)
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
@@ -559,17 +559,6 @@ def _without_asyncify(module: object) -> Any:
     return next((inner for inner in held if isinstance(inner, dspy.Module)), module)
 
 
-def _method(module: dspy.Module, name: str) -> object:
-    """Return a method of a module, without DSPy's warning against direct calls. Raises UserError if
-    there is none.
-    """
-    if (own := vars(module).get(name)) is not None:
-        return own
-    if not hasattr(type(module), name):
-        raise UserError(f"{_called(module)} has no forward: write what it does with a question")
-    return MethodType(getattr(type(module), name), module)
-
-
 def _parameters(call: Callable[..., object]) -> Iterable[inspect.Parameter]:
     try:
         return inspect.signature(call, eval_str=True).parameters.values()
@@ -622,7 +611,11 @@ def _read(decided: object, question: Question, name: str) -> tuple[str | None, s
             answer = listed
     nothing = decided is None or (isinstance(decided, _JSON) and not decided)
     if text is None and answer is None and not nothing:
-        raise _no_answer(decided, name)
+        more = ", which was not awaited" if inspect.isawaitable(decided) else ""
+        raise UserError(
+            f"{name} returned a value of the type {type(decided).__name__}{more}: return the "
+            "answer as a text, a number or a truth value, or in a field `answer`"
+        )
     return text, answer, typed
 
 
@@ -715,16 +708,6 @@ def _text(value: object) -> str | None:
     if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
         return None
     return str(value)
-
-
-def _no_answer(value: object, name: str) -> UserError:
-    """Return the error about a returned value that is no answer."""
-    kind = type(value).__name__
-    more = ", which was not awaited" if inspect.isawaitable(value) else ""
-    return UserError(
-        f"{name} returned a value of the type {kind}{more}: return the answer as a text, a number "
-        "or a truth value, or in a field `answer`"
-    )
 
 
 def _as_json(value: object) -> str | None:

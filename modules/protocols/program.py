@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -23,7 +23,7 @@ from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, check_passage
 from ..base.calls import ASKER, asking, metered
-from ..base.errors import UserError, checked_among
+from ..base.errors import UserError, checked_among, system_errors
 from ..base.fence import cut
 from ..base.keyed import only
 from ..base.saved_file import Described
@@ -289,15 +289,12 @@ class Program(dspy.Module):  # type: ignore[misc]
         check_kept(self)
         # DSPy writes in place, where a reader could see half a file.
         scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
-        try:
-            super().save(scratch)
-            scratch.replace(place)
-        except OSError as problem:
-            raise UserError(
-                f"{place} cannot be written ({problem.strerror}): check its folder"
-            ) from None
-        finally:
-            scratch.unlink(missing_ok=True)
+        with system_errors(str(place), "check its folder"):
+            try:
+                super().save(scratch)
+                scratch.replace(place)
+            finally:
+                scratch.unlink(missing_ok=True)
 
     def other_seats(self) -> Iterable[str]:
         """Return further names of agents that programs of this protocol may have."""
@@ -338,24 +335,19 @@ class Program(dspy.Module):  # type: ignore[misc]
                 # instructions mean nothing.
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
-        unused = instructions.keys() - used
-        if unused:
-            self._check_agents_elsewhere(unused)
+        if unused := instructions.keys() - used:
+            from .roles import ROLES, SEATS  # most programs do not need these
+
+            for name in unused - {*_SEATS, *SEATS, *ROLES.names(), *self.other_seats()}:
+                raise UserError(
+                    f"prompts: there is no agent {name!r} in this program: the agents are "
+                    f"{', '.join(self.seats())}"
+                )
         for part in parts:
             part.prompt_layout = prompt_layout or part.prompt_layout
             part.verbatim = part.verbatim or bool(instructions)
         if prompts is not None:
             self.prompts = instructions
-
-    def _check_agents_elsewhere(self, names: Set[str]) -> None:
-        """Raise UserError for a name that no agent of any program has."""
-        from .roles import ROLES, SEATS  # most programs do not need these
-
-        for name in names - {*_SEATS, *SEATS, *ROLES.names(), *self.other_seats()}:
-            raise UserError(
-                f"prompts: there is no agent {name!r} in this program: the agents are "
-                f"{', '.join(self.seats())}"
-            )
 
     def reseed(self, seed: int) -> None:
         """Set another seed, if this program draws anything."""

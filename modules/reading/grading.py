@@ -36,7 +36,6 @@ class MetricFields(Keyed):
     function.
     """
 
-    __slots__ = ()
     name: str
     spec: str | None = None
     code: str | None = None

@@ -34,35 +34,27 @@ def displayed(
     if callable(show):
         yield show
         return
+    drawn = show or hasattr(builtins, "get_ipython")
+    if show is not False and not drawn and sys.stderr is not None:
+        drawn = sys.stderr.isatty()
+    if show is False or not drawn or not _DRAWING.acquire(blocking=False):
+        yield lambda state: None
+        return
     latest: list[State] = []
 
     def line() -> ProgressLine:
         return draw(latest[0]) if latest else ProgressLine(f"{label}: starting", ())
 
-    with _sink(show, line) as drawn:
-
-        def progress(state: State) -> None:
-            # Only the latest is kept, since rich draws no more than a few times a second.
-            latest[:] = [state]
-            drawn()
-
-        yield progress
-
-
-@contextmanager
-def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Callable[[], None]]:
-    """The callback for every state, which draws on a terminal or in a notebook."""
-    if show is False or not _DRAWING.acquire(blocking=False):
-        yield lambda: None
-        return
     try:
-        notebook = hasattr(builtins, "get_ipython")
-        if show or notebook or (sys.stderr is not None and sys.stderr.isatty()):
-            from .screen import drawing  # imports rich
+        from .screen import drawing  # imports rich
 
-            with drawing(show, line) as drawn:
-                yield drawn
-        else:
-            yield lambda: None
+        with drawing(show, line) as redraw:
+
+            def progress(state: State) -> None:
+                # Only the latest is kept, since rich draws no more than a few times a second.
+                latest[:] = [state]
+                redraw()
+
+            yield progress
     finally:
         _DRAWING.release()

@@ -41,7 +41,6 @@ class ScoreFields(Keyed):
     a share in 0 … 1.
     """
 
-    __slots__ = ()
     value: float
     low: float
     high: float
@@ -58,7 +57,6 @@ def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
 class Counts(Keyed):
     """Numbers of questions and rows; `correct` is None if scores are neither right nor wrong."""
 
-    __slots__ = ()
     questions: int
     rows: int = 0
     correct: int | None = None
@@ -72,7 +70,6 @@ class Flaky(Keyed):
     repeats that differ from the majority.
     """
 
-    __slots__ = ()
     id: str
     repeats: int
     right: int
@@ -82,7 +79,6 @@ class Flaky(Keyed):
 class FittedWeights(Keyed):
     """The weights that an ensemble learned, the number of training questions, and the cost."""
 
-    __slots__ = ()
     weights: dict[str, float]
     questions: int
     usage: UsageFields
@@ -91,7 +87,6 @@ class FittedWeights(Keyed):
 class Latency(Keyed):
     """Seconds per question; empty if no row has them."""
 
-    __slots__ = ()
     mean: float | None = None
     p50: float | None = None
     p90: float | None = None
@@ -101,7 +96,6 @@ class Latency(Keyed):
 class LMFields(Keyed):
     """An LM in a run's manifest: all that is needed to ask it again, except its key."""
 
-    __slots__ = ()
     name: str
     endpoint: str
     profile: dict[str, Any]
@@ -111,7 +105,6 @@ class LMFields(Keyed):
 class JudgeFields(Keyed):
     """The LM that graded answers and, if `checked`, its agreement with people."""
 
-    __slots__ = ()
     lm: str
     checked: bool
     agreement: ScoreFields | None = None
@@ -125,7 +118,6 @@ class JudgeFields(Keyed):
 class DataSettings(Keyed):
     """The settings from which later commands read the same questions and prices again."""
 
-    __slots__ = ()
     split: str | None = None
     kind: str | None = None
     sets: list[str] | None = None
@@ -136,7 +128,6 @@ class DataSettings(Keyed):
 class RunSettings(DataSettings):
     """The settings of a run: fields of its request, and additions of its command."""
 
-    __slots__ = ()
     command: str | None = None
     program_spec: str | None = None
     run_name: str | None = None
@@ -171,7 +162,6 @@ class Manifest(Keyed):
     fields are those of the tracking store.
     """
 
-    __slots__ = ()
     program: Described
     program_hash: str
     prompt_hash: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -86,6 +87,27 @@ class Settings(BaseModel):
             for name, value in os.environ.items()
             if name in names or name.startswith(prefixes)
         }
+
+
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""The environment of a Python process that imports nothing from the working folder, as `python -m`
+and `-c` otherwise do.
+"""
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Start all processes in the block, also those that libraries start, with `SAFE_PATH`."""
+    (name,) = SAFE_PATH
+    before = os.environ.get(name)
+    os.environ |= SAFE_PATH
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def settings() -> Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from types import GenericAlias, UnionType
 from typing import (
@@ -56,9 +56,7 @@ def _checked(hint: object) -> Any:
     return Union[inner]  # noqa: UP007
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def misfit(value: object, kind: object) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any, get_origin
 
 from typer.models import OptionInfo
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import read_regular
 from ...modules.base.keyed import without
 from ..base.request import Default, Request, Seats
@@ -160,9 +160,9 @@ def _contents(path: Path) -> dict[str, Any]:
     """Return folkmoot's settings in a file; none where it is missing."""
     if not os.path.exists(path):
         return {}
+    with system_errors(path, "correct or move it", "cannot be read"):
+        content = read_regular(path, MOST_BYTES)
     try:
-        return tomllib.loads(read_regular(path, MOST_BYTES).decode())
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
+        return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{path} is not TOML ({problem}): correct it") from None

@@ -127,18 +127,15 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     except Exception as problem:
         if debug:
             typer.echo(clean(traceback.format_exc()), err=True)
-        say(_unexpected(problem, debug))
+        from ...modules.base.calls import CallError  # imports DSPy, which --help does not need
+
+        hint = "" if debug else " (run it again with --debug for the traceback)"
+        said = f"unexpected {type(problem).__name__}: {problem}{hint}"
+        if isinstance(problem, CallError):
+            said = str(problem)
+        say(said)
         raise typer.Exit(STOPPED) from None
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
         _RESULTS.pop()
-
-
-def _unexpected(problem: Exception, debug: bool) -> str:
-    from ...modules.base.calls import CallError  # imports DSPy, which --help does not need
-
-    if isinstance(problem, CallError):
-        return str(problem)
-    hint = "" if debug else " (run it again with --debug for the traceback)"
-    return f"unexpected {type(problem).__name__}: {problem}{hint}"

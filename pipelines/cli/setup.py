@@ -63,16 +63,16 @@ def lms(request: LmsRequest, view: View) -> None:
 def ui(request: UiRequest, view: View) -> None:
     uri = store_uri()
 
-    def ready(address: str, ending: str = "; Ctrl-C ends it") -> None:
+    def ready(page: str, ending: str = "; Ctrl-C ends it") -> None:
         if view.as_json:
-            print_json({"url": address, "store": shown_address(uri)})
+            print_json({"url": page.partition("/#")[0], "store": shown_address(uri)})
         else:
-            shown = f"{newest_runs(address)} shows {shown_address(uri)}{ending}"
+            shown = f"{page} shows {shown_address(uri)}{ending}"
             console().print(shown, soft_wrap=True)
         results().flush()
 
     if uri.startswith(("http://", "https://")):
-        ready(shown_address(uri), ending="")  # a server already runs there
+        ready(newest_runs(shown_address(uri)), ending="")  # a server already runs there
     else:
         say("starting MLflow's UI, which takes some seconds")
         serve_ui(uri, request.host, request.port, ready)

@@ -21,6 +21,7 @@ from ..reporting.contested import contest_in
 from ..tuning.request import TuneRequest
 from .command import command_options
 from .guard import VERDICT_FAILED, say
+from .life import live
 from .options import Confirmed, EvaluateView, TryView
 from .show import console, finish, show_lines, show_result
 
@@ -57,7 +58,6 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program, or a trained network on recorded answers without LM calls."""
     from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
-    from .life import live
 
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
@@ -113,7 +113,6 @@ def compile(request: CompileRequest, view: Confirmed) -> None:
     from ..compilation.compile import compile_as_planned
     from ..compilation.outcome import compilation_in
     from ..compilation.plan import plan_compilation
-    from .life import live
 
     live(
         request,
@@ -127,7 +126,6 @@ def compile(request: CompileRequest, view: Confirmed) -> None:
 def tune(request: TuneRequest, view: Confirmed) -> None:
     from ..tuning.plan import plan_study
     from ..tuning.tune import study_in, tune_as_planned
-    from .life import live
 
     plan = plan_study(request, stored=True)
     live(request, view, plan, tune_as_planned, study_in)
@@ -138,7 +136,6 @@ def try_(request: ContestRequest, view: TryView) -> None:
     from ..contest.contest import carry_out_contest
     from ..contest.outcome import Contest
     from ..contest.plan import plan_contest
-    from .life import live
 
     def show(contest: Contest) -> None:
         lines = contest.lines()

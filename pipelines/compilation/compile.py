@@ -10,6 +10,7 @@ from collections.abc import Callable
 import dspy
 
 from ...modules.base.calls import EndpointDown
+from ...modules.base.errors import system_errors
 from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ..base.budget import only_shows
@@ -19,7 +20,7 @@ from ..base.request import entry, warned
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.context import to_show
-from ..tracking.run import disk_errors, is_sent, running, send_rest
+from ..tracking.run import is_sent, running, send_rest
 from .attempt import Attempt, compiling_line
 from .card import COMPILE, PROGRAM
 from .outcome import COMPILED, GIVEN, Compilation, compilation_in
@@ -116,7 +117,7 @@ def compile_as_planned(
             budget=request.budget,
             engines=plan.engines,
         ) as run,
-        disk_errors(run.folder),
+        system_errors(run.folder),
         displayed(request.progress, "compile", compiling_line) as tell,
     ):
         write_json(run.folder / COMPILE, {**about, "result": None})

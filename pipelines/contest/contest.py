@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.calls import EndpointDown
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.sync import ends_alone, run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
@@ -30,7 +30,7 @@ from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
 from ..tasks.picked import Picked
 from ..tracking.context import awaitable, to_show
-from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
+from ..tracking.run import Run, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
 from .entrants import Entrant, entrants_by_name, lm_name
@@ -164,7 +164,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
             budget=request.budget,
             engines=plan.engines,
         ) as run,
-        disk_errors(run.folder),
+        system_errors(run.folder),
     ):
         if request.tracking:
             run.track(CONTEST, registered=request.register)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...modules.base.calls import ROLLOUTS, Rollouts, bound
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.sync import run_sync
 from ...modules.reading.row import ResultRow
 from ..base.account import Account
@@ -21,7 +21,7 @@ from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS
 from ..tasks.picked import checked_scores
 from ..tracking.context import to_show
-from ..tracking.run import disk_errors, is_sent, running
+from ..tracking.run import is_sent, running
 from .arms import ARMS
 from .dialogues import FIRST, SELF_CONSISTENT, answers_said, levels_of, unpaid_turns
 from .outcome import CONTROLS, RESULT, WATERFALL, Controls, controls_in, measure_gain
@@ -59,7 +59,7 @@ def carry_out_controls(
         return stored
     with (
         running(FOLDER, about, plan.out, engines=plan.engines, **how) as run,
-        disk_errors(run.folder),
+        system_errors(run.folder),
     ):
         write_json(run.folder / CONTROLS, {**about, RESULT: None})
         if plan.request.tracking:

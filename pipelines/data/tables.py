@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ...modules.base.errors import UserError, are_all, from_extra, said_by
+from ...modules.base.errors import UserError, are_all, from_extra, said_by, system_errors
 from ...modules.base.files import CACHES, opened, read_regular
 from ...modules.base.keyed import without
 from ..base.wording import counted
@@ -392,20 +392,17 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
 
 
 def _text(path: Path, suffix: str, packing: str | None) -> Iterator[TableRow]:
-    try:
-        with opened(path) as file:
-            content: IO[bytes] = file
-            if packing:
-                import pyarrow as pa
+    with system_errors(path, "write it again", "cannot be read"), opened(path) as file:
+        content: IO[bytes] = file
+        if packing:
+            import pyarrow as pa
 
-                unpacked = Unpacked(path, path.stat().st_size)
-                content = io.BytesIO(unpacked.read(pa.CompressedInputStream(file, packing)))
-            if suffix in _JSON:
-                yield from _json(content, str(path))
-            else:
-                yield from _read_delimited(content, _USUAL.get(suffix, ","))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+            unpacked = Unpacked(path, path.stat().st_size)
+            content = io.BytesIO(unpacked.read(pa.CompressedInputStream(file, packing)))
+        if suffix in _JSON:
+            yield from _json(content, str(path))
+        else:
+            yield from _read_delimited(content, _USUAL.get(suffix, ","))
 
 
 def _decode(line: bytes, where: str) -> str:

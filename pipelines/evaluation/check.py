@@ -11,7 +11,7 @@ import dspy
 
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.seat import Seat
-from ...modules.base.errors import UserError, checked_whole
+from ...modules.base.errors import UserError, checked_whole, system_errors
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
@@ -114,13 +114,9 @@ def check_orders(folder: Path, permute: bool) -> None:
 
 def check_writable(folder: Path, option: str = "--out") -> None:
     """Raise UserError if a folder can be neither written nor created; this writes nothing."""
-    try:
+    with system_errors(folder, f"choose another {option}"):  # such as a name that is too long
         # The nearest folder that exists decides whether those below it can be created.
         place = next(place for place in (folder, *folder.parents) if place.exists())
-    except OSError as problem:  # such as a name that is too long
-        raise UserError(
-            f"{folder} cannot be written ({problem.strerror}): choose another {option}"
-        ) from None
     if not place.is_dir():
         raise UserError(f"{folder} cannot be written ({place} is a file): choose another {option}")
     if not os.access(place, os.W_OK | os.X_OK):

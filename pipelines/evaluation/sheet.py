@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import dspy
 
 from ...modules.base.calls import ASKER, LostWorker, Usage, asking, metered
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.row import CHECK, ResultRow
@@ -39,7 +39,6 @@ from ..lms.named import engine_of
 from ..lms.seen import Seen
 from ..lms.store import books_around, limited_by
 from ..runs.describe import SAVED, save_with_lm
-from ..runs.folder import unwritable
 from ..runs.lines import Progress
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, RowFile, error_row, row_program
@@ -125,14 +124,12 @@ class AnswerSheet:
             earlier(row)
 
         with ExitStack() as held:
-            try:
+            with system_errors(folder):
                 rows = RowFile(folder, known, retry_errors=request.retry_errors)
                 held.enter_context(closing(rows))
                 traced = held.enter_context(closing(TraceFile(folder, wanted, folder / RESULTS)))
                 write_json(folder / MANIFEST, manifest)
                 _save_program(plan, folder)
-            except OSError as problem:
-                raise unwritable(problem, folder) from None
             yield cls(plan, run, rows, traced, state, prices)
 
     @property
@@ -375,7 +372,8 @@ class AnswerSheet:
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:
             # What ended the run says more than the disk that was full afterwards.
-            raise problem or unwritable(full, run.folder, "make room and run it again") from None
+            with system_errors(run.folder, "make room and run it again"):
+                raise problem or full from None
         return summary
 
 

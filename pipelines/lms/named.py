@@ -165,6 +165,17 @@ def check_address(name: str, seat: str, how: str = "") -> None:
     )
 
 
+def lm_for(
+    name: str, *, seat: str = EVERY, addressed: bool = False, **settings: Any
+) -> dspy.BaseLM:
+    """Return the LM of a saved program's agent by its name; `addressed`: it had an address of its
+    own. Raises UserError if it cannot be asked without.
+    """
+    if addressed:
+        check_address(name, seat)
+    return lm(name, **settings)
+
+
 def replayed(folder: Path, seat: str) -> dspy.LM:
     """Return an LM that answers from the record of a run in `folder`, as the LM of the agent `seat`
     did (`*`: of all agents without an LM of their own). Raises UserError if the record has no such

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import open_regular
 from ..base.wording import shortened
 from ..data.tables import DECODER
@@ -231,10 +231,8 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a JSONL file, each with its file and line. Raises UserError for a line
     that is not an object.
     """
-    try:
+    with system_errors(path, "name a log", "cannot be read"):
         file = open(open_regular(path), "rb")  # noqa: SIM115
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): name a log") from None
     with file:
         for where, line in lines_of(file, str(path)):
             if line.strip():
@@ -264,9 +262,9 @@ def json_document(path: Path) -> dict[str, object]:
     """Return the object in a JSON file. Raises UserError for anything else, and for one too large
     to be held.
     """
-    try:
-        with open(open_regular(path), "rb") as file:
-            raw = Unpacked(path).read_json(file)
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): name a log") from None
+    with (
+        system_errors(path, "name a log", "cannot be read"),
+        open(open_regular(path), "rb") as file,
+    ):
+        raw = Unpacked(path).read_json(file)
     return json_object(raw, str(path))

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import open_regular
 from ...modules.base.keyed import only, without_none
 from ...modules.base.usage import UsageFields
@@ -25,7 +25,7 @@ from ..base.run_files import LMFields, Manifest, MetricFields, RunSettings
 from ..base.wording import counted
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
-from ..runs.folder import claimed, out_folder, unwritable
+from ..runs.folder import claimed, out_folder
 from ..runs.manifest import IMPORT, MANIFEST, git_commit, versions
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
@@ -107,10 +107,9 @@ def import_log(
         result = _earlier_import(folder, sources)
         if result is None:
             try:
-                answers = _answers(read, score)
-                result = _written(folder, answers, sources, older)
-            except OSError as problem:
-                raise unwritable(problem, folder) from None
+                with system_errors(folder):
+                    answers = _answers(read, score)
+                    result = _written(folder, answers, sources, older)
             finally:
                 # This file marks the staged runs as complete; after a kill, the next import moves
                 # them into place.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ..base.budget import Budget
 from ..base.cards import ShownResult
 from ..base.journal import read_object, write_json
@@ -21,7 +21,7 @@ from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.context import to_show
 from ..tracking.log_model import log_program
-from ..tracking.run import disk_errors, running
+from ..tracking.run import running
 from .card import DONE, ENDED, PIPELINE, REGISTERED, WINNER
 from .plan import CONTEST, PipelinePlan, plan_pipeline
 from .request import PipelineRequest
@@ -79,7 +79,7 @@ def carry_out_pipeline(
 ) -> Pipeline:
     """Carry out the plan. `show` gets the result before it is sent to the tracking store."""
     began = time.monotonic()
-    with running(FOLDER, plan.about, plan.out, parts=True) as run, disk_errors(run.folder):
+    with running(FOLDER, plan.about, plan.out, parts=True) as run, system_errors(run.folder):
         earlier = read_object(run.folder / PIPELINE) or {}
         # A later step starts from these, so that they are not asked again with more money.
         noted = {ENDED: earlier.get(ENDED, 0), REGISTERED: earlier.get(REGISTERED)}

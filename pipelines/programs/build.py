@@ -1,4 +1,6 @@
-"""Makes programs and environments from their names and parameters, after checking these."""
+"""Makes programs and environments from their names and parameters, after checking these; and
+programs of the user's own modules, functions and commands.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ from ...modules.base.registry import Registry, refuse_from_file
 from ...modules.environment.base import Environment
 from ...modules.environment.tools import FunctionEnvironment
 from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.foreign import COMMAND, ENDPOINT, FOLDER, Foreign, asks_for
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..lms.prices import known_model
-from .own import own_program
 
 MakeLM = Callable[..., dspy.BaseLM]
+"""As `lms.named.lm_for`, perhaps with the options of a request."""
 MakeEnvironment = Callable[..., Environment]
 """(the text after the environment's name and a colon, if any) → the environment."""
 
@@ -141,6 +144,33 @@ def no_protocol(spec: str) -> UserError:
         f"there is no program or {source} {name!r}{meant}: the programs are "
         f"{', '.join(names)}, or name module:Program, a YAML file or a folder"
     )
+
+
+def own_program(
+    module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
+) -> Foreign:
+    """Return a user's own module or callable as a program, metered where it asks for an
+    endpoint.
+    """
+    if not asks_for(module, ENDPOINT) and not asks_for(module, FOLDER):
+        return Foreign(module, inputs, spec)
+    from ..meter.programs import Metered
+
+    return Metered(module, inputs, spec)
+
+
+def command_named(text: str, parameters: Mapping[str, Any]) -> Foreign:
+    """Return the command that a user names as `cmd:COMMAND`. Raises UserError where a file names
+    it.
+    """
+    # A file of somebody else's must not start programs.
+    refuse_from_file(f"the command {text!r}")
+    unknown = sorted(parameters.keys() - {"timeout", "pass_env", "cwd"})
+    if unknown:
+        raise UserError(f"a command has no {unknown[0]!r}: it takes timeout, pass_env and cwd")
+    from ..meter.programs import Command
+
+    return Command(text.removeprefix(COMMAND).strip(), **parameters)
 
 
 def _environment_maker(name: str, maker: object) -> MakeEnvironment:

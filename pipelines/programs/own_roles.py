@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.roles import HERE, ROLES, Role, roles_given
-from ..lms.named import lm
+from ..lms.named import lm_for
 from .build import MakeLM, environment_of
 
 INSTEAD = (
@@ -22,7 +20,7 @@ INSTEAD = (
 """Advice on how a user can give a name of code that a file of roles may not hold."""
 
 
-def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
+def roles(given: Any, *, make_lm: MakeLM = lm_for) -> dict[str, Role]:
     """Return roles of your own by name, for `own_roles`.
 
     Args:
@@ -74,7 +72,5 @@ def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> Any:
         tool if tool == HERE or callable(tool) else environment_of(tool) for tool in tools
     ]
     if isinstance(made.get("lm"), str):
-        if "seat" in inspect.signature(make_lm).parameters:
-            make_lm = partial(make_lm, seat=name)
-        made["lm"] = make_lm(made["lm"])
+        made["lm"] = make_lm(made["lm"], seat=name)
     return made

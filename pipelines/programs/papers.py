@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from functools import cache
 
 from ...signatures.shipped import shipped_yaml
-
-
-@cache
-def _papers() -> dict[str, dict[str, object]]:
-    papers: dict[str, dict[str, object]] = shipped_yaml(__package__, "papers.yaml")
-    return papers
 
 
 def bibtex(names: Collection[str]) -> list[str]:
     """Return the BibTeX entries of papers, by their own names or those of their protocols."""
     entries = []
-    for key, paper in _papers().items():
+    for key, paper in shipped_yaml(__package__, "papers.yaml").items():
         if key in names or paper["protocol"] in names:
             fields = [f"  {name} = {{{paper[name]}}}" for name in paper if name != "protocol"]
             entries.append("\n".join([f"@misc{{{key},", ",\n".join(fields), "}"]))

@@ -20,10 +20,9 @@ from ...modules.protocols.foreign import COMMAND
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
-from ..lms.named import lm
+from ..lms.named import lm_for
 from .build import MakeLM as MakeLM
-from .build import check_names, environment_of, made, no_protocol, takes
-from .own import command_named
+from .build import check_names, command_named, environment_of, made, no_protocol, takes
 from .own_roles import roles
 from .saved import program_folder, saved_program, with_own_lm
 
@@ -35,7 +34,7 @@ def program_of(
     spec: str | Path | Mapping[str, object],
     sets: Mapping[str, object] | None = None,
     *,
-    make_lm: MakeLM = lm,
+    make_lm: MakeLM = lm_for,
     file: str | None = None,
     untrained: bool = False,
 ) -> Program:

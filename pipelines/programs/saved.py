@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
-from importlib.metadata import distributions
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,10 @@ from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, known, written
 from ...modules.protocols.roles import HERE
-from ...modules.protocols.saved import SavedLM, SavedProgram
+from ...modules.protocols.saved import PACKAGES, SavedLM, SavedProgram
 from ..base.cards import measured_kinds, result_kind
 from ..base.journal import read_object
-from ..lms.named import EVERY, check_address, lm
+from ..lms.named import EVERY, lm_for
 from .build import MakeLM, environment_of, made
 from .restored import read_document, read_saved, restore
 
@@ -82,7 +81,7 @@ def saved_program(
     environment: Any = None,
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
-    make_lm: MakeLM = lm,
+    make_lm: MakeLM = lm_for,
 ) -> Program:
     """As `load_program`, with changed constructor parameters (`sets`), with a function that makes
     the agents' LMs, and always as a `Program`. Raises UserError for a parameter that would change
@@ -160,7 +159,7 @@ def own_lm(folder: Path) -> SavedLM | None:
         raise UserError(f"{folder / LM_FILE} is damaged: save the program again") from None
 
 
-def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
+def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm_for) -> Program:
     """Return the program, with what is saved next to it: its own LM, made when it is first needed,
     and the kinds of questions that it was measured on.
     """
@@ -368,7 +367,7 @@ class _Builder:
 
     def _make(self, described: Any) -> Any:
         """Return the program that a value describes; any other value as it is."""
-        if not _is_program(described):
+        if not isinstance(described, dict) or "program" not in described:
             return described
         if described["program"] == "foreign":
             spec = described.get("spec")
@@ -433,10 +432,6 @@ class _Builder:
         return self.opened[text]
 
 
-def _is_program(value: object) -> bool:
-    return isinstance(value, Mapping) and "program" in value
-
-
 def _same(described: object, saved: object, elsewhere: bool) -> bool:
     """Return whether a description has all that was saved; that of a later version may have more.
 
@@ -478,8 +473,8 @@ def _seat(
 
 
 def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> dspy.BaseLM:
-    """Return the LM that a file describes, made by `make_lm`, which gets `seat` and `addressed` if
-    it has such parameters. Raises UserError for one that cannot be made.
+    """Return the LM that a file describes, made by `make_lm`. Raises UserError for one that cannot
+    be made.
     """
     if "://" in saved_lm.name:
         raise UserError(
@@ -497,22 +492,14 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> dspy.Bas
             ) from None
     if settings.get("temperature") == 0:
         del settings["temperature"]  # the default, but for copies of an agent another one
-    if "seat" in inspect.signature(make_lm).parameters:
-        return make_lm(saved_lm.name, seat=seat, addressed=saved_lm.addressed, **settings)
-    if saved_lm.addressed:
-        check_address(saved_lm.name, seat)
-    return make_lm(saved_lm.name, **settings)
+    return make_lm(saved_lm.name, seat=seat, addressed=saved_lm.addressed, **settings)
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
     """Warn if packages that write prompts have other versions than when it was saved."""
-    installed: dict[str, str] = {}
-    for package in saved.versions:
-        for found in distributions(name=package):
-            installed[found.name] = found.version
     other: list[str] = []
-    for package, then in saved.versions.items():
-        now = installed.get(package, "none")
+    for package in PACKAGES:
+        then, now = saved.versions.get(package, "none"), version(package)
         if now != then:
             other.append(f"{package} {then} (now {now})")
     if other:

@@ -68,7 +68,7 @@ def program_given(program: object, inputs: Mapping[str, str] | None = None) -> P
             "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
             ".program"
         )
-    from .own import own_program
+    from .build import own_program
 
     if not isinstance(program, Program):
         return own_program(program, inputs)
@@ -280,7 +280,12 @@ class Seating:
                     f"--price names {name!r}, which no agent asks: the LMs are {', '.join(models)}",
                     name,
                 )
-        return as_recorded(program, rest), rest
+        folder = getattr(rest, "recorded", None)
+        if folder is not None and read_lms(folder).keys() != {EVERY}:
+            # Several LMs answered in the run that it replays.
+            program = program.with_seats(read_lms(folder)).deepcopy()
+            _seat_as_recorded(program, folder)
+        return program, rest
 
     def _with_own_lms(self, program: Program, fallback: Any) -> Program:
         """Return the program with the LMs of agents that have a name, an address or settings of
@@ -331,18 +336,6 @@ class Seating:
         for seat in program.seats().values():
             seat.predict.lm = None
         return program, _seat_as_recorded(program, folder)
-
-
-def as_recorded(program: Program, language_model: object) -> Program:
-    """Return the program; if the LM replays a run in which several LMs answered, a copy whose
-    agents have those LMs. Raises UserError for an agent that the record does not have.
-    """
-    folder = getattr(language_model, "recorded", None)
-    if folder is None or read_lms(folder).keys() == {EVERY}:
-        return program
-    seated: Program = program.with_seats(read_lms(folder)).deepcopy()
-    _seat_as_recorded(seated, folder)
-    return seated
 
 
 def _seat_as_recorded(program: Program, folder: Path) -> dspy.BaseLM | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.fence import clean
 from .page import RunGroup, ShownRun
 from .plots import Picture
@@ -30,7 +30,7 @@ def export_report(
     theirs. Raises UserError where nothing can be written.
     """
     files: list[Path] = []
-    try:
+    with system_errors(folder, "choose another --export"):
         folder.mkdir(parents=True, exist_ok=True)
         for number, (group, runs) in enumerate(zip(groups, shown, strict=True), 1):
             start = f"{number}-" if len(groups) > 1 else ""
@@ -44,10 +44,6 @@ def export_report(
             for place, (name, picture) in enumerate(pictures, 1):
                 slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
                 files.append(_picture(picture, f"{folder}/{start}plot-{place}-{slug}"))
-    except OSError as problem:
-        raise UserError(
-            f"{folder} cannot be written ({problem.strerror or problem}): choose another --export"
-        ) from None
     return files
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import write_whole
 from ...modules.reading.grading import ACCURACY
 from ..base.wording import counted
@@ -261,10 +261,6 @@ def _figures(group: RunGroup, shown: Sequence[ShownRun]) -> dict[str, object]:
 def _write(path: Path, page: str) -> None:
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file for the page, such as {path / REPORT}")
-    try:
+    with system_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, page)
-    except OSError as problem:
-        raise UserError(
-            f"{path} cannot be written ({problem.strerror or problem}): choose another --out"
-        ) from None

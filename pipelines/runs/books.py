@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals, total
 from ...modules.base.context import OPEN_BOOKS
+from ...modules.base.errors import system_errors
 from ..base.journal import records
 from ..base.run_files import LMFields, books_of
 from ..lms.ledger import Ledger, totals
 from ..lms.limits import try_all_again
 from ..lms.store import BooksAround, CallCache, CallStore, books_around, open_cache, write_lms
-from .folder import unwritable
 from .rows import RESULTS
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def open_books(
         # An endpoint that an earlier run has given up may be back.
         try_all_again()
     with ExitStack() as held:
-        try:
+        place = ledger or next(iter(records), None)
+        with system_errors(place, f"choose another {option}"):
             book = None
             if ledger is not None:
                 book = held.enter_context(closing(Ledger(books_of(ledger))))
@@ -120,10 +121,6 @@ def open_books(
             if lms is not None:
                 for store in stores:
                     write_lms(store.folder, lms)
-        except OSError as problem:
-            raise unwritable(
-                problem, ledger or next(iter(records)), f"choose another {option}"
-            ) from None
         if replayed is not None:
             stores = (
                 *stores,

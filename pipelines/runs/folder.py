@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import locked
 
 MANIFEST = "run.json"
@@ -22,15 +22,14 @@ def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None
     cannot be written, or that another process writes to.
     """
     with ExitStack() as held:
-        try:
+        with system_errors(folder, advice):
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(locked(folder, wait=False))
-        except BlockingIOError:
-            raise UserError(
-                f"another process is writing to {folder}: wait for it, or {advice}"
-            ) from None
-        except OSError as problem:
-            raise unwritable(problem, folder, advice) from None
+            try:
+                held.enter_context(locked(folder, wait=False))
+            except BlockingIOError:
+                raise UserError(
+                    f"another process is writing to {folder}: wait for it, or {advice}"
+                ) from None
         yield
 
 
@@ -69,9 +68,3 @@ def out_folder(out: str | Path | None) -> Iterator[tuple[Path, TemporaryFolder |
     except BaseException:
         keep.delete()
         raise
-
-
-def unwritable(problem: OSError, folder: Path, advice: str = "choose another --out") -> UserError:
-    return UserError(
-        f"{problem.filename or folder} cannot be written ({problem.strerror or problem}): {advice}"
-    )

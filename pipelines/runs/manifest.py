@@ -14,14 +14,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, system_errors
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import Counts, DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
 from .folder import MANIFEST as MANIFEST
-from .folder import claimed, unwritable
+from .folder import claimed
 from .rows import RESULTS
 from .summary import SUMMARY
 
@@ -103,10 +103,8 @@ class RunFolder:
         None. Raises UserError as `earlier` and `claimed` do.
         """
         with claimed(folder):
-            try:
+            with system_errors(folder):
                 written = self.earlier(folder, about)
-            except OSError as problem:
-                raise unwritable(problem, folder) from None
             # A run that goes on does so in its own run of MLflow.
             run_id = written.get("mlflow_run_id")
             if not isinstance(run_id, str):

@@ -23,7 +23,6 @@ class TrialEntry(Keyed):
     since 1970.
     """
 
-    __slots__ = ()
     trial: int
     state: str
     place: int | None
@@ -53,7 +52,6 @@ class WinnerJudged(Keyed):
     is `handed_over` where the winner is shown to be worse, or its answers are no result.
     """
 
-    __slots__ = ()
     same: bool
     n: int
     winner: ScoreFields
@@ -76,7 +74,6 @@ class WinnerJudged(Keyed):
 class StudyReport(Keyed):
     """`study.json`: what a study tried, what it took, and its winner."""
 
-    __slots__ = ()
     study: str
     storage: str
     objectives: list[str]

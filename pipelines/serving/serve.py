@@ -16,7 +16,7 @@ import dspy
 from aiohttp import web
 
 from ...modules.base.calls import CallError, Usage
-from ...modules.base.errors import UserError, did_you_mean, said_by
+from ...modules.base.errors import UserError, did_you_mean, said_by, system_errors
 from ...modules.protocols.program import Program
 from ...modules.protocols.router.router import PERSON
 from ...modules.protocols.short_names import short_name
@@ -217,13 +217,9 @@ async def _listen(
     runner = web.AppRunner(service.app(), access_log=None, shutdown_timeout=LAST_SECONDS)
     await runner.setup()
     try:
-        try:
+        here = f"{request.host} port {request.port}"
+        with system_errors(here, "choose another --port or --host", "is not free"):
             await web.TCPSite(runner, request.host, request.port).start()
-        except OSError as problem:
-            raise UserError(
-                f"cannot listen at {request.host}:{request.port} ({problem.strerror}): choose "
-                "another --port"
-            ) from None
         # --port 0 lets the system pick one.
         port = runner.addresses[0][1]
         host = f"[{request.host}]" if ":" in request.host else request.host  # IPv6

@@ -37,8 +37,7 @@ class Learning(Contract):
         seen: set[str] = set()
         with ScriptedServer() as server:
             lms = {name: model(server, f"seat-{place}") for place, name in enumerate(seats)}
-            for name, lm in lms.items():
-                program.assign({name: lm})
+            program.assign(lms)
             # Some predictors speak only in a dispute, or after a reply that nobody can read.
             for reply in (agreeing, disputed, garbled):
                 server.reply = reply(questions)
@@ -146,8 +145,7 @@ class Learning(Contract):
                     name: model(server, f"seat-{place}")
                     for place, name in enumerate(program.seats())
                 }
-                for name, lm in lms.items():
-                    program.assign({name: lm})
+                program.assign(lms)
                 twin = copied(program)
                 assert twin.describe() == program.describe(), f"{way} describes itself otherwise"
                 for name, seat in twin.seats().items():

@@ -7,11 +7,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import dspy
 
@@ -74,7 +73,10 @@ class Runs(Contract):
         finishes all, and pays for each call once.
         """
         questions = self.asked()
-        with ScriptedServer(mixed(questions), delay=0.002) as server, _folder() as folder:
+        with (
+            ScriptedServer(mixed(questions), delay=0.002) as server,
+            TemporaryDirectory() as folder,
+        ):
             undisturbed = list(self.run(server).rows)
             # Half of what the program takes, whatever program it is.
             needed, budget = len(server.bodies), len(server.bodies) // 2
@@ -141,12 +143,12 @@ class Runs(Contract):
                 server.delay = SLOW
                 raise Interrupted
 
-        with ScriptedServer(mixed(questions)) as server, _folder() as folder:
+        with ScriptedServer(mixed(questions)) as server, TemporaryDirectory() as folder:
             undisturbed = list(self.run(server).rows)
             server.delay = 0.1
             with nothing_left_running("after the run was interrupted"), suppress(Interrupted):
                 self.run(server, out=folder, concurrency=4, progress=interrupt)
-            kept = list(read_rows(folder / RESULTS))
+            kept = list(read_rows(Path(folder, RESULTS)))
             assert len(kept) >= enough, f"{enough} rows were finished, but {len(kept)} are kept"
             _check_kept(kept, questions)
             server.delay = 0.0
@@ -180,9 +182,3 @@ def _check_kept(rows: list[ResultRow], questions: list[Question]) -> None:
             f"question {row.id!r} was stopped, which must not make an error row: {row.error}"
         )
         check_outcome(row, by_id[row.id])
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="folkmoot-contract-") as name:
-        yield Path(name)

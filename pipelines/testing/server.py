@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Self
 
 from aiohttp import web
+from anyio.from_thread import start_blocking_portal
 
 Reply = Callable[[dict[str, object]], "str | tuple[int, dict[str, str], object]"]
 
@@ -46,23 +47,18 @@ class LoopbackServer:
     """
 
     def __init__(self, *routes: web.RouteDef) -> None:
-        self.port = 0
-        self._routes = routes
-        self._ready = threading.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve()), name="loopback-server", daemon=True
-        )
+        self.port, self._routes, self._open = 0, routes, ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._ready.wait(10), "the server did not start"
+        portal = self._open.enter_context(start_blocking_portal())
+        self._open.enter_context(portal.wrap_async_context_manager(self._served()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(10)
+        self._open.close()
 
-    async def _serve(self) -> None:
+    @asynccontextmanager
+    async def _served(self) -> AsyncIterator[None]:
         app = web.Application(client_max_size=64 * 2**20)
         app.add_routes(self._routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
@@ -70,9 +66,7 @@ class LoopbackServer:
         # With port 0 the system chooses a free one.
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         self.port = runner.addresses[0][1]
-        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        self._ready.set()
-        await self._ended.wait()
+        yield
         await runner.cleanup()
 
 

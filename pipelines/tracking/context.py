@@ -8,7 +8,6 @@ import asyncio
 import os
 import re
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -83,23 +82,19 @@ def to_show(
 class _Cancelling:
     """The current call of `run_sync` in a thread, so that another thread can cancel it."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.cancelled = False
-        self._call: Future[object] | None = None
+    # Without a lock, since each side first says what it does and then looks at the other.
+    cancelled = False
+    _call: Future[object] | None = None
 
     def watch(self, call: Future[object]) -> None:
-        with self._lock:
-            # Whoever cancelled before there was a call could not cancel it.
-            self._call, late = call, self.cancelled
-        if late:
+        self._call = call
+        if self.cancelled:
             call.cancel()
 
     def cancel(self) -> None:
-        with self._lock:
-            self.cancelled, call = True, self._call
-        if call is not None:
-            call.cancel()
+        self.cancelled = True
+        if self._call is not None:
+            self._call.cancel()
 
 
 def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[object, object, T]]:

@@ -12,6 +12,7 @@ from ...modules.base.saved_file import FILE, LM_FILE, MODULE
 from ..base.cards import Card, Content, Kind, State, kinds_in
 from ..base.journal import read_object
 from ..base.run_files import Manifest
+from .cursor import Beginning, Cursor
 from .entry import ModelEntry, RunEntry
 from .values import (
     as_param,
@@ -37,9 +38,9 @@ STOPPED_TAG = "folkmoot.stopped"
 DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions", "git_commit")
 
 
-def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry]:
-    """Return the entries of the runs in a folder, or of one kind; their keys begin with `key`.
-    Raises UserError for a folder without runs, and for damaged files.
+def entries_in(folder: Path, cursor: Cursor, kind: str | None = None) -> list[RunEntry]:
+    """Return the entries of the runs in a folder, or of one kind, with what its cursor has noted of
+    them. Raises UserError for a folder without runs, and for damaged files.
     """
     entries = []
     for held in kinds_in(folder):
@@ -49,7 +50,8 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
         damaged = card.problem
         if card.state != State.DAMAGED:
             try:
-                entries.append(_entry(folder, card, held, f"{key}/{held.file}"))
+                noted = cursor.noted.get(held.file) or Beginning()
+                entries.append(_entry(folder, card, held, f"{cursor.key}/{held.file}", noted))
                 continue
             except (LookupError, TypeError, ValueError, AttributeError) as problem:
                 damaged = f"{type(problem).__name__}: {problem}"
@@ -59,7 +61,7 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
     return entries
 
 
-def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
+def _entry(folder: Path, card: Card, kind: Kind, key: str, noted: Beginning) -> RunEntry:
     """Return the entry of a folder."""
     run = Manifest.of(scrubbed({**card.run(), "mlflow_run_id": None}))
     about: dict[str, Any] = {
@@ -74,6 +76,9 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
         "tags": {**tags_of(run), "folkmoot.kind": kind.command},
         "document": folder / kind.file,
         "traced": card.traced,
+        "place": noted.place,
+        "began": noted.began,
+        "ended": noted.ended,
     }
     if card.begun:
         return RunEntry(name=title(run), status="RUNNING", **about)
@@ -81,6 +86,9 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     course = card.course()
     own = about.pop("tags") | _tags(card)
+    model = None
+    if kind.program is not None and noted.model:
+        model = _model_in(folder / kind.program, kind.program, noted)
     step = 0
     if course:
         step = course[-1][0]
@@ -94,7 +102,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
         curve=course,
         note=_note(card, files),
         files={**files, "details.json": details},
-        model=None if kind.program is None else _model_in(folder / kind.program, kind.program),
+        model=model,
         children=[_below(child, run, key) for child in card.below],
         parts=card.children,
         tags=own,
@@ -158,7 +166,7 @@ def _clean(content: Content) -> Content:
     return scrubbed(without(content, ["mlflow_run_id"]))  # type: ignore[no-any-return]
 
 
-def _model_in(folder: Path, name: str) -> ModelEntry | None:
+def _model_in(folder: Path, name: str, noted: Beginning) -> ModelEntry | None:
     """Return the program saved in a folder, as a model; None for a user's own class, which is not
     imported here.
     """
@@ -166,4 +174,5 @@ def _model_in(folder: Path, name: str) -> ModelEntry | None:
         return None
     if not (folder / FILE).exists():  # it only names a program
         return None
-    return ModelEntry(folder, "network" if name == "." else name, read_object(folder / LM_FILE))
+    lm = noted.lm or read_object(folder / LM_FILE)
+    return ModelEntry(folder, "network" if name == "." else name, lm, noted.registered)

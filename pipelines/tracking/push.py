@@ -51,7 +51,7 @@ def push(folder: str | Path) -> Pushed:
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: name the folder of a finished run")
-    if all(entry.status == "RUNNING" for entry in entries_in(folder, "")):
+    if all(entry.status == "RUNNING" for entry in entries_in(folder, Cursor(store=""))):
         raise UserError(f"{folder} holds no finished run: run its command again")
     with claimed(folder, "name another folder"):
         pushed = push_held(folder)
@@ -107,12 +107,12 @@ class _Push:
             if asks is not None:
                 cursor.asks = asks
             before = len(self.pushed.missing)
-            entries = entries_in(folder, cursor.key, kind)
+            entries = entries_in(folder, cursor, kind)
             cursor.save()  # until it is set again, any other push asks the store
             for entry in entries:
                 if entry.status == "RUNNING":
                     continue
-                stored = self._run(completed(entry, cursor), cursor, above)
+                stored = self._run(entry, cursor, above)
                 if above is None:
                     self.pushed.run_ids.setdefault(kind_of(entry.key), stored.run_id)
                 if entry.traced:
@@ -152,10 +152,8 @@ class _Push:
 def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) -> str:
     """Show a run that is still going on, with its running scores; returns its id."""
     with quiet(), cursor_of(folder) as cursor:
-        entry = entries_in(folder, cursor.key, kind)[-1]
-        entry = replace(
-            completed(entry, cursor), status="RUNNING", metrics=figures, step=step, note=None
-        )
+        entry = entries_in(folder, cursor, kind)[-1]
+        entry = replace(entry, status="RUNNING", metrics=figures, step=step, note=None)
         stored = StoredRun(open_client(), entry, cursor.state(entry.key), None, asks=cursor.asks)
         run_id = str(stored.run.info.run_id)
         # Kept before the store shows it as running, so that the next push ends it again.
@@ -163,17 +161,6 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
         cursor.save()
         stored.show()
         return run_id
-
-
-def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
-    """Return the entry with the facts that only the cursor has: when it began, the caller's place,
-    and the LM.
-    """
-    noted, model = cursor.of_kind(kind_of(entry.key)), entry.model
-    if model is not None:
-        lm = noted.lm or model.lm
-        model = replace(model, lm=lm, registered=noted.registered) if noted.model else None
-    return replace(entry, place=noted.place, began=noted.began, ended=noted.ended, model=model)
 
 
 def note_id(entry: RunEntry, run_id: str) -> None:

@@ -15,7 +15,7 @@ from ...modules.base.errors import UserError
 from ..base.journal import read_object
 from ..base.run_files import LMFields, books_of
 from ..runs.books import Books, open_books
-from ..runs.folder import TemporaryFolder, out_folder, unwritable
+from ..runs.folder import TemporaryFolder, out_folder
 from ..runs.garbage import seldom_collected
 from ..runs.manifest import RunFolder
 from .context import CURSOR, Untracked
@@ -128,14 +128,3 @@ def send_rest(folder: Path, kind: str, show: Callable[[], object] | None = None)
     tracking = Tracking(folder, kind)
     tracking.end(show)
     return tracking.run_id
-
-
-@contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Turn an error of the disk in the block into a one-sentence UserError."""
-    try:
-        yield
-    except OSError as problem:
-        raise unwritable(
-            problem, folder, "make room, or choose another --out, and run it again"
-        ) from None

@@ -161,14 +161,10 @@ def artifact_location(uri: str, experiment: str) -> str | None:
     return (path.parent / ARTIFACTS / (folder.strip(".") or "-")).as_uri()
 
 
-class ForeignStore(UserError):  # noqa: N818
-    """A store in the working folder that would write files outside of it."""
-
-
 def check_place(location: str) -> None:
     """Check the file location of an experiment, run or model of the store. A database or `mlruns`
     in the working folder may come from somebody else, so its files must stay in that folder. A
-    store that the user named may keep files anywhere. Raises ForeignStore.
+    store that the user named may keep files anywhere. Raises UserError for other files.
     """
     if _NAMED.match(os.environ.get("MLFLOW_TRACKING_URI", "")):
         return
@@ -177,7 +173,7 @@ def check_place(location: str) -> None:
     local = parts.scheme in ("", "file") and not parts.netloc
     if local and path.is_relative_to(Path.cwd().resolve()):
         return
-    raise ForeignStore(
+    raise UserError(
         f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, "
         f"out of this folder: if you trust it, set MLFLOW_TRACKING_URI={store_name(store_uri())}"
     )
@@ -214,34 +210,26 @@ def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
     created if missing and restored if deleted. Raises UserError where hers is gone and she has set
     no other.
     """
+    from mlflow import MlflowException
+
     # `mlflow gc` may have removed hers: then what is set at the moment counts.
     for where in (place, caller_place()):
         number = where["mlflow_experiment_id"]
         if not number:
             return _find_or_create(client, where["mlflow_experiment"] or name)
-        found = _find_numbered(client, number)
-        if found is not None:
-            return found
+        try:
+            return _active(client, client.get_experiment(number))
+        except MlflowException as problem:
+            if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
     raise UserError(
         f"the store has no experiment {number}: set another by mlflow.set_experiment or "
         "MLFLOW_EXPERIMENT_ID, or none"
     )
 
 
-def _find_numbered(client: MlflowClient, number: str) -> str | None:
-    """Return the id of the experiment with that id; None when the store does not have it."""
-    from mlflow import MlflowException
-
-    try:
-        return _active(client, client.get_experiment(number))
-    except MlflowException as problem:
-        if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise
-        return None
-
-
 def _active(client: MlflowClient, experiment: Experiment) -> str:
-    """Return the id of an experiment, which is restored if deleted. Raises ForeignStore as
+    """Return the id of an experiment, which is restored if deleted. Raises UserError as
     `check_place` does.
     """
     check_place(experiment.artifact_location)

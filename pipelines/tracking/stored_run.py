@@ -15,6 +15,7 @@ from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from requests import HTTPError
 
+from ...modules.base.errors import UserError
 from ...modules.base.keyed import without
 from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
@@ -39,10 +40,6 @@ class Part(NamedTuple):
     name: str
     digest: str
     send: Callable[[], object]
-
-
-class UnmadeError(Exception):
-    """A file could not be made, which is not an error of the store."""
 
 
 class StoredRun:
@@ -98,7 +95,10 @@ class StoredRun:
 
     def _create(self) -> Run:
         """Return a new run, or one that an earlier push created without receiving the reply."""
-        entry, above = self.entry, self._parent()
+        entry, above = self.entry, self.above
+        caller = entry.place["mlflow_parent_id"]
+        if above is None and caller:
+            above = run_in(self.client, caller)  # the user's, if it is still there
         if above is None:
             experiment = experiment_at(self.client, entry.place, entry.experiment)
         else:
@@ -121,15 +121,6 @@ class StoredRun:
         )
         # A trigger in a foreign database may have changed the location of its files.
         return self.client.get_run(created.info.run_id)
-
-    def _parent(self) -> Run | None:
-        """Return the run above this one: that of a folder above, or the user's, if it is still
-        there.
-        """
-        caller = self.entry.place["mlflow_parent_id"]
-        if self.above is None and caller:
-            return run_in(self.client, caller)
-        return self.above
 
     @cached_property
     def _parts(self) -> list[Part]:
@@ -209,7 +200,8 @@ class StoredRun:
                 try:
                     content.write(path)
                 except Exception as problem:
-                    raise UnmadeError(str(problem) or type(problem).__name__) from problem
+                    # Not as it is: an error of the disk here is no outage of the store.
+                    raise UserError(str(problem) or type(problem).__name__) from problem
                 if path.exists():
                     client.log_artifact(run_id, str(path), folder or None)
         elif content.is_dir():
@@ -237,29 +229,30 @@ def digest_of(*contents: object) -> str:
     """Return a digest of contents: the bytes of files and of all files in folders, and other
     contents as JSON.
     """
-    digest = hashlib.sha256()
-    for content in contents:
-        if isinstance(content, Drawn):
-            digest.update(digest_of(*content.sources).encode())
-        elif isinstance(content, Path):
-            paths = [content]
-            if content.is_dir():
-                paths = sorted(content.rglob("*"))
-            for path in paths:
-                if path.is_file():
-                    # The names count, too: a file may have been renamed.
-                    digest.update(str(path.relative_to(content)).encode())
-                    with open(path, "rb") as file:
-                        digest.update(hashlib.file_digest(file, "sha256").digest())
-        else:
-            if isinstance(content, TableEntry):
-                content = _document(content)
-            digest.update(json.dumps(content, sort_keys=True, default=str).encode())
-    return digest.hexdigest()[:16]
+    text = json.dumps(contents, sort_keys=True, default=_to_digest)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _to_digest(content: object) -> object:
+    """Return as JSON what stands for something in a digest."""
+    if isinstance(content, Drawn):
+        return list(content.sources)
+    if isinstance(content, TableEntry):
+        return _document(content)
+    if not isinstance(content, Path):
+        return str(content)
+    digests: dict[str, str] = {}
+    for path in (content, *content.rglob("*")):
+        if path.is_file():
+            with open(path, "rb") as file:
+                # By name: a file may have been renamed.
+                name = str(path.relative_to(content))
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def run_in(client: MlflowClient, run_id: str) -> Run | None:
-    """Return the run of that id; None when it is not in this store. Raises ForeignStore as
+    """Return the run of that id; None when it is not in this store. Raises UserError as
     `check_place` does.
     """
     try:

@@ -35,6 +35,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
+from ...modules.base.errors import UserError
 from ...modules.base.keyed import without, without_none
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.row import ResultRow, TurnFields
@@ -235,20 +236,16 @@ def assessments(record: Trace) -> list[Assessment]:
     return judged
 
 
-class TracesRefusedError(Exception):
-    """The store answers, but does not accept these traces."""
-
-
 def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> None:
     """Send the traces that the run lacks; `saved` is called after each batch. A question that was
     asked again has only the trace of its last answer. Raises whatever MLflow raises, and
-    TracesRefusedError for traces that it does not accept, after the others were sent.
+    UserError for traces that it does not accept, after the others were sent.
     """
     path, state = books_of(folder) / TRACES, stored.state
     if not path.exists():
         return
     if urlsplit(stored.client.tracking_uri).scheme in ("", "file"):
-        raise TracesRefusedError("MLflow takes none into a folder, but into a database or a server")
+        raise UserError("MLflow takes none into a folder, but into a database or a server")
     shown: dict[str, str] | None = None
     start = state.traces
     if stored.asks:
@@ -279,7 +276,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         saved()
     if refused:
         state.traces = start
-        raise TracesRefusedError(f"it refuses {len(refused)} of them: {refused[0]}")
+        raise UserError(f"it refuses {len(refused)} of them: {refused[0]}")
 
 
 def _find_shown(stored: StoredRun) -> dict[str, str]:

@@ -11,19 +11,13 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Any
-from urllib.error import URLError
-from urllib.request import ProxyHandler, Request, build_opener
 
-from ...modules.base.errors import UserError
-from ..base.children import SAFE_PATH
-from .store import ENVIRONMENT
+from ...modules.base.errors import UserError, system_errors
+from ..base.settings import SAFE_PATH
+from .store import ENVIRONMENT, missing_store, open_client, quiet
 
-# Without proxies, since a proxy cannot reach this machine's own ports.
-_DIRECT = build_opener(ProxyHandler({}))
 STDERR = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
@@ -90,16 +84,17 @@ SECTION = {
 
 
 def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Run the server until it is interrupted; `ready` gets its address once it answers.
+    """Run the server until it is interrupted; `ready` gets the page to open once it answers.
 
     Raises UserError when the port is in use or the server does not start, KeyboardInterrupt on
     Ctrl-C.
     """
     check_port(host, port)
     with _running(server_command(host, port), uri) as process:
-        address = f"http://{_browsable(host)}:{port}"
-        _wait_until_up(process, address)
-        ready(address)
+        here = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host)
+        page = newest_runs(f"http://{f'[{here}]' if ':' in here else here}:{port}")
+        _wait_until_up(process, here, port)
+        ready(page)
         code = process.wait()
         raise UserError(
             f"MLflow's server ended by itself (exit code {code}): its messages are above"
@@ -111,23 +106,16 @@ def newest_runs(address: str) -> str:
     columns. Without an experiment, the address itself; in a store that does not accept the tag,
     MLflow's own columns.
     """
-    try:
-        newest = {"max_results": 1, "order_by": ["last_update_time DESC"]}
-        (experiment,) = _ask(address, "search", newest)["experiments"]
-    except (OSError, ValueError, KeyError):
-        return address
-    experiment_id = experiment["experiment_id"]
-    page = f"{address}/#/experiments/{experiment_id}/runs"
-    tag = {
-        "experiment_id": experiment_id,
-        "key": f"{VIEW_TAG}{VIEW}",
-        "value": json.dumps(shared_view()),
-    }
-    try:
-        _ask(address, "set-experiment-tag", tag)
-    except (OSError, ValueError):
-        return page
-    return f"{page}?{VIEW_KEY}={VIEW}"
+    page = address
+    if missing_store() is None:  # else its server makes it, and two at once would fail
+        with suppress(Exception), quiet():  # any error of MLflow, a database driver or the network
+            client = open_client()
+            (newest,) = client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
+            page += f"/#/experiments/{newest.experiment_id}/runs"
+            view = json.dumps(shared_view())
+            client.set_experiment_tag(newest.experiment_id, f"{VIEW_TAG}{VIEW}", view)
+            page += f"?{VIEW_KEY}={VIEW}"
+    return page
 
 
 def shared_view() -> dict[str, object]:
@@ -142,15 +130,6 @@ def shared_view() -> dict[str, object]:
         "compareRunSections": [SECTION],
         "compareRunCharts": CARDS,
     }
-
-
-def _ask(address: str, what: str, body: Mapping[str, object]) -> Any:
-    headers = {"Content-Type": "application/json"}
-    request = Request(
-        f"{address}/api/2.0/mlflow/experiments/{what}", json.dumps(body).encode(), headers
-    )
-    with _DIRECT.open(request, timeout=5) as answer:
-        return json.load(answer)
 
 
 def server_command(host: str, port: int) -> list[str]:
@@ -171,13 +150,8 @@ def check_port(host: str, port: int) -> None:
     with socket.socket(family) as probe:
         # Like the server: a port that only waits for old connections to close counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with system_errors(f"{host} port {port}", "choose another --port or --host", "is not free"):
             probe.bind((host, port))
-        except OSError as problem:
-            raise UserError(
-                f"nothing can listen on {host} port {port} ({problem.strerror or problem}): "
-                "choose another --port or --host"
-            ) from None
 
 
 @contextmanager
@@ -190,7 +164,8 @@ def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[byte
     )
     # Without a handler a closed terminal would end this process alone, and leave the server
     # running.
-    before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         yield process
     finally:
@@ -198,15 +173,9 @@ def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[byte
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, number)
                 process.wait(STOP_SECONDS)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
-
-
-def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
+def _wait_until_up(process: subprocess.Popen[bytes], host: str, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -214,19 +183,10 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
                 f"MLflow's server did not start (exit code {process.returncode}): its messages are "
                 "above"
             )
-        try:
-            with _DIRECT.open(f"{address}/health", timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        except (URLError, OSError):
-            time.sleep(0.2)
+        with suppress(OSError), socket.create_connection((host, port), timeout=5):
+            return  # it listens once it is ready
+        time.sleep(0.2)
     raise UserError(
         f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run "
         "`mlflow server`"
     )
-
-
-def _browsable(host: str) -> str:
-    if host in ("0.0.0.0", "::"):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host

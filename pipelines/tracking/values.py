@@ -38,30 +38,45 @@ _QUERY_SECRET = re.compile(
     r"([?&][\w.\-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+", re.IGNORECASE
 )
 _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
-# As MLflow, requests (of artifacts) and urllib3 word them.
-_REFUSED = re.compile(
-    r"(?:^|failed with error code )(\d{3}) (?:!= 200\.|\w+ Error: .*)"
-    r" Response (?:body|text): '?(.*?)'?$"
-)
-_NO_JSON = re.compile(r"not in a valid JSON format\. Response body: '(.*)'$")
-_NO_STORE = re.compile(r"got unsupported URI '(.*?)'")
 _TAG = re.compile(r"<[^>]*>")
-_UNREACHED = re.compile(
-    r"API request to (https?://[^/\s]+)\S* failed with exception (?:.*Caused by \w+)?"
-    r"\(?['\"]?(?:HTTPS?Connection(?:Pool)?\([^)]*\): )?"
-    r"(.*?)(?: \(read.*|', .*)?['\")]*$"
-)
 # SQLAlchemy says before a driver's message where it was raised, and of what class it is.
 _DRIVER = re.compile(r"^(?:\(raised as a result [^)]*\) )?\((?:\w+\.)+\w+\) ")
 # And after it the whole statement with its values, and a link.
 _STATEMENT = re.compile(r" (?:\[SQL: |\(Background on this error at: ).*$")
-_OUTDATED = "out-of-date database schema"
-_FOLDER = "filesystem tracking backend"
 _LOGIN = (
     "; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, as the "
     "server wants them"
 )
 _ADDRESS = "; MLFLOW_TRACKING_URI has to be the address at which MLflow's API answers"
+_STATUS = (
+    r"(?:^|failed with error code )({}) (?:!= 200\.|\w+ Error: .*) Response (?:body|text): "
+    r"'?(.*?)'?$"
+)
+_EXPLAINED = {
+    _STATUS.format("401|403"): f"the server answers {{}}: {{}}{_LOGIN}",
+    _STATUS.format("404"): f"the server answers {{}}: {{}}{_ADDRESS}",
+    _STATUS.format("[0-9]{3}"): "the server answers {}: {}",
+    "^(UNAUTHENTICATED.*)": f"{{}}{_LOGIN}",
+    r"not in a valid JSON format\. Response body: '(.*)'$": (
+        f"the server answers with a page: {{}}{_ADDRESS}"
+    ),
+    "got unsupported URI '(.*?)'": (
+        "MLFLOW_TRACKING_URI={} is not the address of a store: write it as http://HOST:PORT or "
+        "sqlite:////PATH/mlflow.db"
+    ),
+    "out-of-date database schema": (
+        "its tables are not those of MLflow {mlflow}, which is installed: copy the database and "
+        "run `mlflow db upgrade` on it, or install the MLflow that it is used with"
+    ),
+    "filesystem tracking backend": (
+        "MLflow keeps no new runs in a folder: set MLFLOW_TRACKING_URI to "
+        "sqlite:////PATH/mlflow.db, where `mlflow migrate-filestore` puts the earlier ones"
+    ),
+    r"API request to (https?://[^/\s]+)\S* failed with exception (?:.*Caused by \w+)?"
+    r"\(?['\"]?(?:HTTPS?Connection(?:Pool)?\([^)]*\): )?"
+    r"(.*?)(?: \(read.*|', .*)?['\")]*$": "{} cannot be used: {}",
+}
+"""What is said in place of an error of MLflow, requests (of artifacts) or urllib3, by its words."""
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
@@ -86,34 +101,12 @@ def problem_line(problem: Exception) -> str:
     """
     text = _DRIVER.sub("", _STATEMENT.sub("", one_line(str(problem))))
     text = text or type(problem).__name__
-    if refused := _REFUSED.search(text):
-        status, body = refused.groups()
-        text = ": ".join(filter(None, (f"the server answers {status}", _words(body))))
-        if status in ("401", "403"):
-            text += _LOGIN
-        elif status == "404":
-            text += _ADDRESS
-    elif text.startswith("UNAUTHENTICATED"):
-        text = _words(text) + _LOGIN
-    elif page := _NO_JSON.search(text):
-        text = f"the server answers with a page: {_words(page[1])}{_ADDRESS}"
-    elif unknown := _NO_STORE.search(text):
-        text = (
-            f"MLFLOW_TRACKING_URI={unknown[1]} is not the address of a store: write it as "
-            "http://HOST:PORT or sqlite:////PATH/mlflow.db"
-        )
-    elif _OUTDATED in text:
-        text = (
-            f"its tables are not those of MLflow {version('mlflow')}, which is installed: copy the "
-            "database and run `mlflow db upgrade` on it, or install the MLflow that it is used with"
-        )
-    elif _FOLDER in text:
-        text = (
-            "MLflow keeps no new runs in a folder: set MLFLOW_TRACKING_URI to "
-            "sqlite:////PATH/mlflow.db, where `mlflow migrate-filestore` puts the earlier ones"
-        )
-    elif unreached := _UNREACHED.search(text):
-        text = "{} cannot be used: {}".format(*unreached.groups())
+    for words, sentence in _EXPLAINED.items():
+        if found := re.search(words, text):
+            text = sentence.format(*map(_words, found.groups()), mlflow=version("mlflow"))
+            # A proxy may answer without any words.
+            text = text.removesuffix(": ").replace(": ;", ";")
+            break
     return shortened(_CREDENTIALS.sub(r"\1 ***", str(scrubbed(text))), LONGEST_PROBLEM)
 
 

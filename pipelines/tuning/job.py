@@ -27,7 +27,13 @@ from optuna.samplers import BaseSampler, GridSampler
 from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError, checked_among, checked_whole, from_extra
+from ...modules.base.errors import (
+    UserError,
+    checked_among,
+    checked_whole,
+    from_extra,
+    system_errors,
+)
 from ...modules.base.files import locked, read_regular, whole_lines
 from ...modules.base.keyed import only
 from ...modules.base.space import Distribution
@@ -44,7 +50,6 @@ from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import Billed, billed_as, lm_identity
 from ..lms.store import books_around
 from ..runs.describe import lms_of
-from ..runs.folder import unwritable
 from ..runs.manifest import OtherRun
 from .recovery import Crew
 from .request import SCORE
@@ -97,7 +102,6 @@ class SharedAccount(Account):
 class StudySettings(RunSettings):
     """How a study was asked for: as a run, and where its validation questions come from."""
 
-    __slots__ = ()
     validation: str | None = None
     validation_split: str | None = None
     validation_limit: int | None = None
@@ -313,26 +317,26 @@ class Job:
         # meanwhile.
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
-        try:
+        with system_errors(self.folder):
             books = books_of(self.folder)
             books.mkdir(parents=True, exist_ok=True)
-            with locked(books / "study.lock"):  # two that made the tables would clash
-                kept, study = None, self.own
-                if study is None:
-                    kept = open_storage(self.storage, self.folder)
-                    study = optuna.create_study(
-                        storage=kept,
-                        study_name=self.study,
-                        directions=self._directions,
-                        load_if_exists=True,
-                    )
-        except StorageInternalError as problem:
-            raise UserError(
-                f"the storage {safe_url(self.storage)} holds something else than Optuna's studies "
-                f"({type(problem.__cause__ or problem).__name__}): choose another --storage"
-            ) from None
-        except OSError as problem:
-            raise unwritable(problem, self.folder) from None
+            try:
+                with locked(books / "study.lock"):  # two that made the tables would clash
+                    kept, study = None, self.own
+                    if study is None:
+                        kept = open_storage(self.storage, self.folder)
+                        study = optuna.create_study(
+                            storage=kept,
+                            study_name=self.study,
+                            directions=self._directions,
+                            load_if_exists=True,
+                        )
+            except StorageInternalError as problem:
+                raise UserError(
+                    f"the storage {safe_url(self.storage)} holds something else than Optuna's "
+                    f"studies ({type(problem.__cause__ or problem).__name__}): choose another "
+                    "--storage"
+                ) from None
         self._check_fits(study)
         identity = self.identity()
         is_new = "identity" not in study.user_attrs

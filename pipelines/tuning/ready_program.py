@@ -13,7 +13,7 @@ from ...modules.base.keyed import without_none
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program, lms_by_seat
 from ...modules.protocols.registry import known
-from ..lms.named import lm
+from ..lms.named import lm_for
 from ..programs.build import MakeLM
 from ..programs.resolve import program_of
 from ..programs.saved import saved_program
@@ -22,7 +22,7 @@ from ..runs.folder import TemporaryFolder
 
 
 def rebuilt(
-    folder: Path, program: Program, changed: Mapping[str, object], make_lm: MakeLM = lm
+    folder: Path, program: Program, changed: Mapping[str, object], make_lm: MakeLM = lm_for
 ) -> Program:
     """Return the program that is saved in a folder, with some parameters changed, and with the LMs
     and the environment of `program`, which has the same seats.

@@ -29,7 +29,7 @@ from ...optimizers.structure.points import (
     options,
     parameter_name,
 )
-from ..lms.named import lm
+from ..lms.named import lm_for
 from ..programs.build import MakeLM, made, takes_list
 from ..programs.resolve import program_of
 from ..programs.seats import Unused
@@ -164,7 +164,7 @@ class TuneSpace:
 
     where: str
     branches: tuple[Branch, ...]
-    make_lm: MakeLM = lm
+    make_lm: MakeLM = lm_for
 
     @property
     def trains(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
-from ..base.children import safe_path
+from ..base.settings import safe_path
 
 # A fork would share connections, and locks that threads hold.
 CONTEXT = multiprocessing.get_context("spawn")

@@ -33,7 +33,7 @@ from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ...optimizers.structure.points import constructed, options, settled
 from ..comparison.request import split_items
-from ..lms.named import lm
+from ..lms.named import lm_for
 from ..programs.build import MakeLM, NoParameter, no_protocol, takes, takes_list
 from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, read_program
@@ -51,7 +51,7 @@ def space_of(
     *,
     lms: Mapping[str, object] | None = None,
     compiled_by: str | Sequence[str] | None = None,
-    make_lm: MakeLM = lm,
+    make_lm: MakeLM = lm_for,
 ) -> TuneSpace:
     """Return the space that a study goes through.
 

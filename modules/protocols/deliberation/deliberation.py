@@ -129,7 +129,12 @@ class Deliberation(
             roles = [name for name in roles if name not in SEATS]
         own = roles_given(own_roles)
         cast = cast_of("roles", roles, own, "give a list of roles in speaking order")
-        self.roles = _each_once(roles)
+        self.roles = [roles] if isinstance(roles, str) else list(roles)
+        for name in self.roles:
+            if self.roles.count(name) > 1:
+                raise UserError(
+                    f"the role {name!r} appears more than once: each role may appear once"
+                )
         self.seated = seated(cast, self.roles)
         self.names = [seat.name for seat in self.seated]
         if not 1 <= len(self.names) <= MAX_AGENTS:
@@ -258,12 +263,3 @@ class Deliberation(
         for number in range(2, last + 1):
             await self._round(task, transcript, number, hear)
         return transcript
-
-
-def _each_once(roles: Sequence[str]) -> list[str]:
-    """Return the roles as a list. Raises UserError for one that is repeated."""
-    names = [roles] if isinstance(roles, str) else list(roles)
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"the role {name!r} appears more than once: each role may appear once")
-    return names

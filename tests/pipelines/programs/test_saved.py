@@ -348,8 +348,8 @@ def test_networks_of_a_hostile_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_other_versions_are_a_warning(tmp_path: Path) -> None:
-    rewritten(saved(tmp_path), put("versions", {"dspy": "2.0", "gone": "1"}))
-    with pytest.warns(UserWarning, match=r"was saved with dspy 2.0 \(now .*, gone 1 \(now none\)"):
+    rewritten(saved(tmp_path), put("versions", {"dspy": "2.0"}))
+    with pytest.warns(UserWarning, match=r"was saved with folkmoot none \(now .*, dspy 2.0 \(now"):
         fm.load_program(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

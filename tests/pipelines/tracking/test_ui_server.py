@@ -34,7 +34,7 @@ def test_mlflows_page_knows_the_view() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 403])
-def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
+def test_the_ui_opens_on_scores_and_bill(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
 
     async def search(request: web.Request) -> web.Response:
@@ -48,6 +48,7 @@ def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
     routes = [web.post(f"{root}/search", search), web.post(f"{root}/set-experiment-tag", tag)]
     with LoopbackServer(*routes) as server:
         address = f"http://127.0.0.1:{server.port}"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
         page = newest_runs(address)
     opened = "?viewStateShareKey=folkmoot" if status == 200 else ""
     assert page.removeprefix(address) == f"/#/experiments/7/runs{opened}"
