@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from ..comparison.compare import ComparisonPlan, carry_out_comparison, plan_comparison
+from ..comparison.compare import carry_out_comparison, plan_comparison
 from ..comparison.comparison import Comparison
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
@@ -29,7 +29,7 @@ def compare(request: CompareRequest, view: CompareView) -> None:
     def code(comparison: Comparison) -> int:
         return VERDICT_FAILED if comparison.fails(view.fail_if) else 0
 
-    def carried_out(plan: ComparisonPlan, present_it: Callable[[Comparison], None]) -> Comparison:
+    def carried_out(_: object, present_it: Callable[[Comparison], None]) -> Comparison:
         comparison = carry_out_comparison(plan, present_it)
         if view.track:
             _log(comparison, request)
@@ -40,11 +40,11 @@ def compare(request: CompareRequest, view: CompareView) -> None:
         def presented(comparison: Comparison) -> None:
             present(view, comparison.to_dict(), lambda: show(comparison))
 
-        leave(None, code(carried_out(plan, presented)))
+        leave(None, code(carried_out(None, presented)))
     else:
         from .life import live  # imports DSPy, which a comparison does not need
 
-        live(request, view, plan, carried_out, show=show, code_of=code)
+        live(request, view, plan.match, carried_out, show=show, code_of=code)
 
 
 def _log(comparison: Comparison, request: CompareRequest) -> None:

@@ -54,31 +54,6 @@ class ComparisonPlan:
     runs: Mapping[str, Evaluation | None]
     match: MatchPlan | None = None
 
-    title = "compare"
-    warnings: Sequence[str] = ()
-
-    @property
-    def out(self) -> Path | None:
-        if self.match is None:
-            return None
-        return self.match.home
-
-    @property
-    def cost(self) -> tuple[float, float] | None:
-        if self.match is None:
-            return 0.0, 0.0
-        return self.match.cost
-
-    def lines(self) -> Sequence[str]:
-        if self.match is None:
-            return ()
-        return self.match.lines()
-
-    def to_dict(self) -> dict[str, object]:
-        if self.match is None:
-            return {"runs": list(self.runs)}
-        return self.match.to_dict()
-
 
 @entry(CompareRequest)
 def _compare(request: CompareRequest) -> Comparison:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from ...modules.base.fence import clean
 from ...modules.reading.grading import ACCURACY
@@ -17,14 +17,14 @@ from .pairs import Pair
 from .panel import Panel
 from .table import Standing, table_lines
 from .verdict import WORSE, Recommendation, Verdict
-from .words import say
+from .words import Said, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Comparison(Sequence[Pair]):
-    """Runs compared over their shared questions: a sequence of all pairs.
+class Comparison(list[Pair]):
+    """Runs compared over their shared questions: a list of all pairs.
 
     Attributes:
         runs: every run, the reference first.
@@ -42,8 +42,8 @@ class Comparison(Sequence[Pair]):
         notes: Sequence[str],
         panel: Panel | None = None,
     ) -> None:
-        self.runs = list(runs)
-        self.pairs = list(pairs)
+        super().__init__(pairs)
+        self.runs, self.pairs = list(runs), list(pairs)
         self.verdict = verdict
         self.notes = list(notes)
         self.panel = panel
@@ -96,20 +96,13 @@ class Comparison(Sequence[Pair]):
 
     # Words
 
-    @property
-    def headline(self) -> str:
-        """The headline: how the subject compares with the reference, in figures."""
-        return say("headline", self)
-
-    @property
-    def short(self) -> str:
-        """How the subject compares with the reference, in one sentence without intervals."""
-        return say("short", self)
-
-    @property
-    def how_sure(self) -> str:
-        """The figures behind `short`; empty where there is no verdict."""
-        return say("how_sure", self)
+    headline = Said(
+        "headline", "The headline: how the subject compares with the reference, in figures."
+    )
+    short = Said(
+        "short", "How the subject compares with the reference, in one sentence without intervals."
+    )
+    how_sure = Said("how_sure", "The figures behind `short`; empty where there is no verdict.")
 
     @property
     def sentences(self) -> list[str]:
@@ -175,16 +168,6 @@ class Comparison(Sequence[Pair]):
         return f"<div><pre>{table}</pre>{''.join(lines)}</div>"
 
     # Data
-
-    @overload
-    def __getitem__(self, index: int) -> Pair: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Pair]: ...
-    def __getitem__(self, index: int | slice) -> Pair | list[Pair]:
-        return self.pairs[index]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
 
     def to_pandas(self, what: str = "pairs") -> pd.DataFrame:
         """Return a row for each of the `pairs` or `runs`, with columns such as `score.low`."""

@@ -91,8 +91,11 @@ class MatchPlan:
     pilot: Sequence[Question]
     arms: Sequence[Arm]
     metric: Metric
-    home: Path
+    out: Path
     name: str
+
+    title = "compare"
+    warnings: Sequence[str] = ()
 
     @property
     def ceiling(self) -> Budget:
@@ -157,7 +160,7 @@ class MatchPlan:
             arms[arm.identity.name] = figures
         return {
             "run": str(self.run.folder),
-            "out": str(self.home),
+            "out": str(self.out),
             "questions": len(self.request.questions),
             "tokens_per_question": self.arms[0].match.tokens_per_question,
             "cost_per_question": self.arms[0].match.cost_per_question,

@@ -6,12 +6,12 @@ import math
 from dataclasses import asdict, dataclass
 
 from ...modules.reading.grading import ACCURACY
-from ...modules.statistics.clusters import FEW, Clustered
+from ...modules.statistics.clusters import Clustered
 from ...modules.statistics.statistics import Difference, Interval
 from ..runs.caveats import FEWEST, FEWEST_EXACT, smallest_difference
 from .compared import SURE
 from .verdict import NOT_COMPARABLE, UNDECIDED, A, B
-from .words import say
+from .words import Said, say
 
 MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
 PAIRED_T = "paired t-test"
@@ -20,6 +20,15 @@ _POWER = 1.43
 """A difference of half a 95% interval times this factor is detected with 80% power: (1.96 + 0.84) /
 1.96.
 """
+
+
+def shown_by(difference: Interval) -> str:
+    """Return the outcome that an interval of a difference shows."""
+    if difference.low > 0:
+        return A
+    if difference.high < 0:
+        return B
+    return UNDECIDED
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,21 +123,14 @@ class Pair:
         """`a` or `b`, whichever is shown to be better, `undecided`, or `not_comparable`."""
         if self.cause:
             return NOT_COMPARABLE
-        low, high = self.interval
-        if self.p_adjusted >= SURE or low <= 0 <= high:
-            return UNDECIDED
-        if low > 0:
-            return A
-        return B
+        return shown_by(self.interval)
 
     @property
     def f1_outcome(self) -> str:
         """The outcome in F1, which has no test of its own: its interval decides."""
         if self.cause or self.f1 is None:
             return NOT_COMPARABLE
-        if self.f1.low > 0:
-            return A
-        return B if self.f1.high < 0 else UNDECIDED
+        return shown_by(Interval(self.f1.low, self.f1.high))
 
     @property
     def won(self) -> tuple[str, str] | None:
@@ -183,48 +185,26 @@ class Pair:
 
     # Words
 
-    @property
-    def headline(self) -> str:
-        """The outcome in a few words, without a full stop."""
-        return say("pair_headline", self)
-
-    @property
-    def figures(self) -> str:
-        """Both scores and their difference with its interval, without a full stop."""
-        return say("figures", self)
-
-    @property
-    def verdict(self) -> str:
-        """The outcome in figures."""
-        return say("pair_verdict", self)
-
-    @property
-    def sure(self) -> str:
-        """The interval, the test and what it shows."""
-        return say("sure", self)
-
-    @property
-    def price(self) -> str:
-        """The price of a compared with that of b."""
-        return say("price", self)
-
-    @property
-    def no_worse_words(self) -> str:
-        """Whether a is shown to be at most the margin worse; empty where nobody asked."""
-        return say("no_worse", self)
-
-    @property
-    def few_clusters(self) -> str:
-        """A warning where there are too few clusters; empty where there are enough, or none."""
-        if self.clustered is None or self.clustered.clusters >= FEW:
-            return ""
-        return say("few_clusters", self)
+    headline = Said("pair_headline", "The outcome in a few words, without a full stop.")
+    figures = Said(
+        "figures", "Both scores and their difference with its interval, without a full stop."
+    )
+    verdict = Said("pair_verdict", "The outcome in figures.")
+    sure = Said("sure", "The interval, the test and what it shows.")
+    price = Said("price", "The price of a compared with that of b.")
+    no_worse_words = Said(
+        "no_worse", "Whether a is shown to be at most the margin worse; empty where nobody asked."
+    )
+    few_clusters = Said(
+        "few_clusters",
+        "A warning where there are too few clusters; empty where there are enough, or none.",
+    )
 
     @property
     def notes(self) -> list[str]:
         """Why there is no verdict, and what differs other than the programs."""
-        sentences = [say(name, self) for name in ("cause", "confounds", "unchecked_judge")]
-        return list(filter(None, [*sentences, self.few_clusters]))
+        names = ("cause", "confounds", "unchecked_judge", "few_clusters")
+        return list(filter(None, [say(name, self) for name in names]))
 
     def to_dict(self) -> dict[str, object]:
         """Return the pair as JSON; figures of runs with different metrics are null."""

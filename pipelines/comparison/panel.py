@@ -10,7 +10,7 @@ from operator import itemgetter
 from ...modules.statistics.panels import PanelScores, best_panel
 from .compared import SURE, Compared
 from .tested import VotedAnswer
-from .words import say
+from .words import Said
 
 MOST_MEMBERS = 5
 
@@ -33,9 +33,7 @@ class Panel(PanelScores):
     def better(self) -> bool:
         return self.p < SURE and self.difference > 0
 
-    @property
-    def sentence(self) -> str:
-        return say("panel", self)
+    sentence = Said("panel", "Whether a vote is shown to beat the best run, and its members.")
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "members": list(self.members), "sentence": self.sentence}

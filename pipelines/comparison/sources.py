@@ -18,10 +18,8 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
     """
     runs: list[object] = []
     for run in sources:
-        below = []
-        if isinstance(run, str | Path):
-            below = _runs_below(Path(run).expanduser())
-        runs += below or [run]
+        # A damaged folder has no parts on its card; the reader of the folder reports the damage.
+        runs += [part for part in _parts(run) if _is_run(part)] or [run]
     return runs
 
 
@@ -29,27 +27,27 @@ def results_within(result: Any) -> list[Any]:
     """Return the results that a result consists of, such as the steps of a pipeline; else
     itself.
     """
+    parts = _parts(result)
+    if any(map(_is_run, parts)):
+        return [result]
+    return parts or [result]
+
+
+def _parts(result: object) -> list[Path]:
+    """Return the folders that belong to the result in a folder; none of a run, whatever stands
+    below it.
+    """
     if not isinstance(result, str | Path):
-        return [result]
+        return []
     folder = Path(result).expanduser()
-    kind = result_kind(folder)
-    if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
-        return [result]
-    below = kind.card(folder).children
-    if any((part / MANIFEST).is_file() for part in below):
-        return [result]
-    return below or [result]
+    # Asked last: to find kinds, DSPy is imported.
+    if _is_run(folder) or (kind := result_kind(folder)) is None:
+        return []
+    return kind.card(folder).children
 
 
-def _runs_below(folder: Path) -> list[Path]:
-    """Return the runs of a result in its folder; none in the folder of a run."""
-    if (folder / MANIFEST).exists():
-        return []
-    kind = result_kind(folder)  # asked last: to find kinds, DSPy is imported
-    if kind is None:
-        return []
-    # A damaged folder has no children on its card; the reader of the folder reports the damage.
-    return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
+def _is_run(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
 
 
 def left_in(folder: Path) -> Evaluation | None:

@@ -1,5 +1,5 @@
-"""Turns values of a comparison or a compilation into sentences, by the one template that holds them
-all.
+"""Turns values of a comparison, a compilation, a study or controls into sentences, by the one
+template that holds them all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from jinja2 import Environment, StrictUndefined
 
 from ...modules.statistics.clusters import FEW
-from ..base.wording import counted, money, signed
+from ..base.wording import counted, money, percent, signed, signed_interval
 from .table import FINE
 
 
@@ -30,6 +30,13 @@ class Rated(Protocol):
 def say(sentence: str, *values: object) -> str:
     """Render the sentence of this name in `verdict.j2` with these values, on one line."""
     return " ".join(_said(sentence, *values).split())
+
+
+class Said(property):
+    """A property that is the sentence of this name about its owner."""
+
+    def __init__(self, sentence: str, doc: str) -> None:
+        super().__init__(partial(say, sentence), doc=doc)
 
 
 def _said(sentence: str, *values: object) -> str:
@@ -68,12 +75,14 @@ def _environment() -> Environment:
         "size": _size,
         "times": price_times,
         "amount": "{:,.4g}".format,
+        "money": money,
+        "percent": percent,
         "clusters": lambda name: "clusters" if name == "cluster" else f"clusters of {name}",
         "usd": lambda usd: f"{usd:,.0f}" if usd >= 10 else f"{usd:.2g}",
         "unit": _unit,
     }
     sentences = {name: partial(_said, name) for name in _macros()}
-    environment.globals |= {"few": FEW, **sentences}
+    environment.globals |= {"few": FEW, "interval": signed_interval, **sentences}
     return environment
 
 

@@ -26,7 +26,7 @@ from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeacher
 from ..base.account import Account
-from ..base.budget import BudgetSpent
+from ..base.budget import Budget, BudgetSpent
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, books_of, score_fields
 from ..base.wording import ProgressLine, paused
@@ -42,13 +42,20 @@ from ..runs.lines import Progress, evaluation_line, spent
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE, to_show
 from ..tracking.run import Run
-from .budget import FIRST_SHARE, without_reserve
 from .card import COMPILE, PROGRAM, PROMPTS
 from .outcome import COMPILED, GIVEN, Compilation, compared, summed, verdict_on
 from .plan import MOST_ROUNDS, CompilationPlan, answers_alike, plan_compilation
 from .record import CANDIDATES, PROPOSALS, Lines, Proposals, logged, prompts_page
 
 BEFORE, AFTER = "before", "after"
+FIRST_SHARE = 1 / 3
+"""The most that the comparison before may take of every ceiling."""
+
+AFTERWARDS = 1.5
+"""The second comparison is taken to cost so many times the first: demonstrations make prompts
+longer.
+"""
+
 FEWEST_ROUTED = 8
 """A strategy of a network with fewer questions than this of its own is compiled on all of them."""
 
@@ -567,3 +574,19 @@ def _open_copy(program: Program) -> Program:
     for _, part in copied.named_sub_modules(dspy.Module):
         part._compiled = False
     return copied
+
+
+def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
+    """Return what comparison before and optimizer may take together: all but what the comparison
+    after will need.
+
+    That is AFTERWARDS times what the one before took (`before`, in `seconds`), at most a third.
+    """
+    most = vars(budget.part(FIRST_SHARE))
+    took = {
+        "usd": before.cost_usd or 0.0,
+        "calls": before.calls,
+        "tokens": before.tokens or 0,
+        "seconds": seconds,
+    }
+    return budget.each(lambda name, ceiling: ceiling - min(AFTERWARDS * took[name], most[name]))

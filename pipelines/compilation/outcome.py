@@ -103,7 +103,10 @@ class Compilation(ShownResult):
         ends = {}
         for phase, judged in (("before", self.before), ("after", self.after)):
             if judged is not None:
-                metric = _metric_of(judged)
+                metric = next(iter(judged["scores"]))
+                # Of phrases F1 is compared, otherwise the run's metric.
+                if metric == ACCURACY and "f1" in judged["scores"]:
+                    metric = "f1"
                 score = judged["scores"][metric]
                 ends[phase] = (score["value"], score["low"], score["high"])
         if not ends:
@@ -115,14 +118,6 @@ class Compilation(ShownResult):
 
     def __deepcopy__(self, memo: dict[int, object]) -> Compilation:
         return self
-
-
-def _metric_of(judged: HeldOut) -> str:
-    """Return the score that is compared: F1 for phrases, otherwise that of the metric."""
-    first = next(iter(judged["scores"]))
-    if first == ACCURACY and "f1" in judged["scores"]:
-        return "f1"
-    return first
 
 
 def verdict_on(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError, system_errors
@@ -20,8 +20,6 @@ from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry, warned
 from ..base.wording import paused
-from ..comparison.comparison import Comparison
-from ..comparison.verdict import A, B
 from ..reporting.contested import RESULT, Place
 from ..runs.describe import save_with_lm
 from ..runs.lines import unmetered_line
@@ -31,11 +29,10 @@ from ..tasks.check import Check
 from ..tasks.picked import Picked
 from ..tracking.context import awaitable, to_show
 from ..tracking.run import Run, is_sent, running, send_rest
+from .after import apply_confirmation, cheapest_survivors, confirm, improve
 from .card import WINNER
-from .confirm import confirm, confirmation_words
 from .entrants import Entrant, entrants_by_name, lm_name
 from .free import any_right, free_entrants
-from .improve import Improved, cheapest_survivors, improve, improvement_words
 from .outcome import Contest
 from .plan import ContestPlan, plan_contest
 from .race import Race
@@ -91,13 +88,6 @@ LOOKS, PLANS = "last_looks", "plans"
 """Keys in `contest.json`: the numbers of questions at which attempts took their last test, and
 those that were planned for each budget.
 """
-
-
-def _read_notes(folder: Path) -> tuple[list[int], dict[str, int]]:
-    """Return the last tests and the planned numbers of earlier attempts."""
-    written = read_object(folder / CONTEST) or {}
-    looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
-    return list(looks), dict(plans)
 
 
 def finished_contest(plan: ContestPlan) -> Contest | None:
@@ -168,7 +158,9 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     ):
         if request.tracking:
             run.track(CONTEST, registered=request.register)
-        looks, plans = _read_notes(run.folder)
+        # The last tests and the planned numbers of earlier attempts.
+        written = read_object(run.folder / CONTEST) or {}
+        looks, plans = list(written.get(LOOKS) or []), dict(written.get(PLANS) or [])
         note = partial(_note, run.folder, about, looks)
         race = Race(plan, run.folder, run.books, note=note, planned_for=plans)
         note(race)
@@ -181,7 +173,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
             raise
         except BaseException as ending:  # raised below, once the result so far is written
             problem = ending
-        contest = _conclude(plan, race, run)
+        contest = _conclude(plan, race, run, looks)
         run.end(to_show(show, contest, well=problem is None))
         contest.run_id = run.tracking.run_id
         if problem is not None:
@@ -201,9 +193,15 @@ def _catch_up(
     _register_later(stored, request.register)
 
 
-def _note(folder: Path, about: Mapping[str, Any], looks: Sequence[int], race: Race) -> None:
-    """Write what a later attempt has to know of a race that is under way."""
-    noted = {RESULT: None, LOOKS: looks, PLANS: list(race.planned_for.items())}
+def _note(
+    folder: Path,
+    about: Mapping[str, Any],
+    looks: Sequence[int],
+    race: Race,
+    result: Mapping[str, Any] | None = None,
+) -> None:
+    """Write what a later attempt has to know of a race; without a result it is under way."""
+    noted = {RESULT: result, LOOKS: looks, PLANS: list(race.planned_for.items())}
     write_json(folder / CONTEST, {**about, **noted})
 
 
@@ -219,48 +217,44 @@ def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callabl
     return report
 
 
-class _Decision(NamedTuple):
-    """What a contest has come to, by its race and by the steps that follow it."""
-
-    verdict: RaceVerdict
-    winner: Entrant
-    finished: bool
-    short: bool
-    """Whether the budget did not pay for all that was planned."""
-    confirmed: dict[str, str]
-    """The programs that answered the unseen questions, and their folders."""
-    confirmation: str
-    improvement: str
-
-
-def _conclude(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
-    """Decide a contest after its race, save the winner, and write the result."""
-    decision = _decide(plan, race, run.folder)
-    looks, plans = _read_notes(run.folder)
+def _conclude(plan: ContestPlan, race: Race, run: Run[Any], looks: list[int]) -> Contest:
+    """Decide a contest after its race, save the winner, and write the result. `looks` are the
+    numbers of questions at which attempts took their last test.
+    """
+    verdict, winner, steps = _decide(plan, race, run.folder)
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
+    # A last test uses up the 5% error rate: a contest that goes on with more questions after it has
+    # a higher one.
     if len(looks) > 1:
-        decision = decision._replace(verdict=_tested_again(decision.verdict, looks))
+        verdict = replace(
+            verdict,
+            reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
+            f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
+        )
     saved = taken = None
-    if decision.finished:
-        saved = save_winner(decision.winner, run.folder / WINNER, plan.race)
-        taken = ready(decision.winner)
-    result = _result(plan, race, decision, saved)
-    noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
-    write_json(run.folder / CONTEST, {**run.about, **noted})
+    if steps["finished"]:
+        saved = save_winner(winner, run.folder / WINNER, plan.race)
+        taken = ready(winner)
+    result = _result(plan, race, verdict, winner, steps, saved)
+    _note(run.folder, run.about, looks, race, result)
     again = partial(_again, plan, run.folder)
     return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)
 
 
-def _decide(plan: ContestPlan, race: Race, folder: Path) -> _Decision:
+def _decide(
+    plan: ContestPlan, race: Race, folder: Path
+) -> tuple[RaceVerdict, Entrant, dict[str, object]]:
     """Decide what the contest comes to. If planned, the survivors of the race are improved, and
-    unseen questions asked.
+    unseen questions asked. Returns the verdict, the winner, and what the result says of these
+    steps.
     """
     verdict = race_verdict(race)
     playing = [lane.entrant for lane in race.lanes.values()]
     entrants = entrants_by_name(playing or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
     contenders = [reference, entrants[verdict.winner]]
+    # `short`: the budget did not pay for all that was planned.
     finished, short = race.ended in ("decided", "questions", "money"), race.short
     improved = None
     if plan.improve_share and finished:
@@ -277,83 +271,48 @@ def _decide(plan: ContestPlan, race: Race, folder: Path) -> _Decision:
     # questions: unseen ones confirm the winner, or choose another.
     comparison, field = None, entrants_by_name(contenders)
     if plan.unseen and finished and len(field) > 1:
-        comparison, stopped, pauses = confirm(plan, list(field.values()), folder)
-        race.stopped = race.stopped or stopped
-        short, finished = short or stopped is not None, not pauses
+        comparison, why, pauses = confirm(plan, list(field.values()), folder)
+        race.stopped = race.stopped or why
+        short, finished = short or why is not None, not pauses
     confirmed: dict[str, str] = {}
     confirmation = improvement = ""
     if comparison is not None:
         confirmed = {name: entrant.folder for name, entrant in field.items()}
-        verdict, confirmation, improvement = _apply_confirmation(
+        verdict, confirmation, improvement = apply_confirmation(
             verdict, comparison, improved, field
         )
-    return _Decision(
-        verdict,
-        field[verdict.winner],
-        finished,
-        short,
-        confirmed,
-        confirmation,
-        improvement,
-    )
-
-
-def _apply_confirmation(
-    verdict: RaceVerdict,
-    comparison: Comparison,
-    improved: Improved | None,
-    field: Mapping[str, Entrant],
-) -> tuple[RaceVerdict, str, str]:
-    """Return the verdict after a comparison on unseen questions, and what that says about the
-    winner and about improving.
-    """
-    improvement = ""
-    if improved is not None and comparison.recommendation is not None:
-        chosen = comparison.recommendation.run
-        improvement = improvement_words(improved, comparison, chosen, verdict.winner)
-        if chosen != verdict.winner:
-            verdict = _chosen(verdict, comparison, field[chosen])
-    confirmation = confirmation_words(comparison, verdict.winner)
-    # If the field was improved, the unseen questions have given the verdict already.
-    if improved is None and comparison.against[0].outcome == B:
-        verdict = replace(
-            verdict,
-            outcome="undecided",
-            winner=comparison.runs[0].name,  # the reference
-            reason=f"{verdict.reason}, but {confirmation}",
-            advice="unseen questions contradict the race",
-        )
-        confirmation = ""
-    return verdict, confirmation, improvement
-
-
-def _tested_again(verdict: RaceVerdict, looks: Sequence[int]) -> RaceVerdict:
-    """Return the verdict of a contest that had a last test before. Such a test uses up the 5% error
-    rate: a contest that goes on with more questions after it has a higher one.
-    """
-    return replace(
-        verdict,
-        reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
-        f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
-    )
+    winner, stopped, spent = field[verdict.winner], None, None
+    if not finished:
+        stopped = race.stopped or "interrupted"
+    if short and plan.budget is not None:
+        spent = str(plan.budget)
+    steps: dict[str, object] = {
+        "finished": finished,
+        "stopped": stopped,
+        "spent": spent,
+        "confirmed": confirmed or None,
+        "confirmation": confirmation,
+        "improved": improvement,
+        "chosen_on_same": not (winner.reference or confirmed),
+    }
+    return verdict, winner, steps
 
 
 def _result(
-    plan: ContestPlan, race: Race, decision: _Decision, saved: bool | None
+    plan: ContestPlan,
+    race: Race,
+    verdict: RaceVerdict,
+    winner: Entrant,
+    steps: Mapping[str, object],
+    saved: bool | None,
 ) -> dict[str, Any]:
     """Return the result that `contest.json` keeps."""
-    spent = None
-    ended_early: str | None = race.stopped or "interrupted"
-    if decision.finished:
-        ended_early = None
-    if decision.short and plan.budget is not None:
-        spent = str(plan.budget)
     unmetered = []
     for name, played in race.runs.items():
         if line := unmetered_line(played.summary):
             unmetered.append(f"{name}: {line}.")
     result = {
-        **vars(decision.verdict),
+        **vars(verdict),
         "standings": list(map(asdict, _standings(race))),
         "course": race.course,
         "scores": race.scores.title,
@@ -361,43 +320,21 @@ def _result(
         "questions": race.seen,
         "planned": race.planned,
         "ended": race.ended,
-        "finished": decision.finished,
-        "stopped": ended_early,
-        "spent": spent,
         "steps": plan.steps,
         "budget": plan.budget and str(plan.budget),
         "runs": {name: race.lanes[name].entrant.folder for name in race.runs},
-        "confirmed": decision.confirmed or None,
-        "confirmation": decision.confirmation,
-        "improved": decision.improvement,
-        "chosen_on_same": not (decision.winner.reference or decision.confirmed),
+        **steps,
         "paid": race.books.paid.to_dict(),
         "lost": race.books.lost.to_dict(),
         "saved": saved,
         "registered": plan.request.register,
-        "spec": decision.winner.spec,
-        "lm": lm_name(decision.winner.lm),
+        "spec": winner.spec,
+        "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
-    if not decision.finished:  # no program is to be taken yet
+    if not steps["finished"]:  # no program is to be taken yet
         result["winner"] = None
     return result
-
-
-def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> RaceVerdict:
-    """Return the verdict if unseen questions chose another program than the race's winner."""
-    why = f"on unseen questions {chosen.name} is the cheapest that nothing is shown to beat"
-    beats = any(pair.a == chosen.name and pair.outcome == A for pair in comparison.against)
-    # A team also has to beat the fair opponent, which is only in the race.
-    better = beats and (verdict.outcome == "better" or not chosen.team)
-    return replace(
-        verdict,
-        outcome="better" if better else "undecided",
-        winner=chosen.name,
-        reason=f"{why}; in the race, {verdict.reason}",
-        advice=why,
-        open="",
-    )
 
 
 def _standings(race: Race) -> list[Place]:

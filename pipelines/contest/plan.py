@@ -18,7 +18,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError, checked_among, checked_whole
+from ...modules.base.errors import UserError, checked_among
 from ...modules.base.keyed import without
 from ...modules.base.registry import FUNCTIONS
 from ...modules.protocols.saved import hashes
@@ -358,7 +358,6 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
 
     With `stored`, a contest without a folder gets one under `runs/`.
     """
-    checked_whole("concurrency", request.concurrency)
     check_model_name(request.register)
     questions, source, guessed = _questions(request)
     alone = replace(request, lm=None)  # a list of LMs is not assigned to seats

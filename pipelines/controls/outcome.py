@@ -15,8 +15,9 @@ from ...modules.statistics.controls import LEVELS, PARTS, gain_part, gain_parts
 from ...modules.statistics.statistics import Estimate
 from ..base.cards import ShownResult
 from ..base.journal import read_object
-from ..base.wording import counted, signed, signed_interval
-from .plot import waterfall_plot
+from ..base.wording import counted, signed_interval
+from ..comparison.words import Said
+from ..plots.figure import BLUE, GREY, ORANGE, Units, new_figure, saved
 
 HOME, CONTROLS, RESULT, WATERFALL = "controls", "controls.json", "result", "waterfall.png"
 PATH_NOTE = (
@@ -85,22 +86,28 @@ class Controls(ShownResult):
             return NAMES
         return NAMES | ACTS
 
-    @property
-    def sentence(self) -> str:
-        if self.total is None:
-            return "no question is finished"
-        steps = self.steps
-        name = "content" if "content" in steps else "talk"
-        unit = "points" if self.rate else "in score"
-        return (
-            f"the gain is {signed(self.total.value, self.rate)} {unit}: "
-            f"{signed(steps['sampling'].value, self.rate)} from {self.names['sampling']}, "
-            f"{signed_interval(*steps[name], is_rate=self.rate)} from {self.names[name]}"
-        )
+    sentence = Said("gain", "The gain, and how much of it is the vote and what peers say.")
 
     def plot(self, path: str | Path) -> Path:
-        """Draw the parts with intervals, as PNG or SVG."""
-        waterfall_plot(self.levels["first"], self.steps, Path(path), rate=self.rate)
+        """Draw the parts as steps with their 95% intervals, from the score of one first answer to
+        the team's, as PNG or SVG.
+        """
+        units = Units.of(self.rate)
+        scale, level = units.scale, units.scale * self.levels["first"]
+        figure, [axes] = new_figure(8, 4)
+        axes.bar(["one first\nanswer"], [level], color=GREY)
+        lowest = level
+        for name, part in self.steps.items():
+            value, low, high = map(units.drawn, part)
+            label = name.replace("_", "\n")
+            color = BLUE if value >= 0 else ORANGE
+            axes.bar([label], [value], bottom=level, color=color, alpha=0.6)
+            axes.plot([label, label], [level + low, level + high], color="black")
+            lowest, level = min(lowest, level + low), level + value
+        axes.bar(["the team"], [level], color=GREY)
+        axes.set(ylabel=units.score, ylim=(lowest - 0.05 * scale, None))
+        axes.set_title("Where the gain comes from")
+        saved(figure, Path(path))
         return Path(path)
 
     def lines(self) -> list[str]:

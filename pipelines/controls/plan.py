@@ -10,7 +10,7 @@ from statistics import fmean
 
 import dspy
 
-from ...modules.base.errors import UserError, checked_among, checked_whole
+from ...modules.base.errors import UserError, checked_among
 from ...modules.base.keyed import only, without
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
@@ -212,7 +212,6 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
 
     With `keyless` (a plan alone), no keys are needed.
     """
-    checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
     metric = metric_of_run(run.summary.run, metric_asked(request))
     wanted = _wanted(request)

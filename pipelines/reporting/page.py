@@ -58,7 +58,7 @@ class RunGroup:
         if self.contest is not None:
             return self.contest.sentences[0]
         if self.comparison:
-            return self.comparison.headline
+            return str(self.comparison.headline)
         return ""
 
     @cached_property

@@ -24,8 +24,8 @@ from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
 from ..training.card import CALLS
 from ..training.plan import LivePlan, ReplayPlan, plan_training
-from ..training.replay import fingerprint_of
 from ..training.request import TrainRequest
+from ..training.teach import fingerprint_of
 from .presets import Row, Table, models, select
 from .request import ReproduceRequest
 

@@ -13,7 +13,7 @@ from ..evaluation.evaluate import carry_out
 from ..evaluation.plan import EvaluationPlan
 from ..runs.books import open_books
 from ..training.fit import train_as_planned
-from ..training.replay import SCORES
+from ..training.teach import SCORES
 from .lines import Line, Reproduction
 from .measures import differences, on_records, unanimous
 from .plan import ReproductionPlan, plan_reproduction

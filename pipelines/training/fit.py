@@ -17,10 +17,9 @@ from ..lms.ledger import totals
 from ..runs.books import open_books
 from ..runs.folder import out_folder
 from .card import CALLS
-from .live import live
 from .plan import LivePlan, ReplayPlan, plan_training
-from .replay import train_by_replay
 from .request import TrainRequest
+from .teach import live, train_by_replay
 from .train import Trained, displayed_training
 from .untrained import default_embedding
 

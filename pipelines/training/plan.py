@@ -35,9 +35,8 @@ from ..programs.seats import (
 from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
 from .card import CALLS
-from .live import check_live
-from .replay import check_apart, fitted, network_of, with_strategies
 from .request import TrainRequest
+from .teach import check_apart, check_live, fitted, network_of, with_strategies
 from .untrained import OF_PROGRAM, default_embedding
 
 _ONLY_LIVE = (

@@ -25,10 +25,9 @@ from ...optimizers.policy.settings import TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from ..programs.build import embedder
 from ..runs.outcomes import Outcomes
-from .live import check_live, live
 from .plots import network_plot
-from .replay import rescore
 from .scores import Rescored
+from .teach import check_live, live, rescore
 
 OF_PROGRAM = ("samples", "sampling", "tie_break", "own_prompts", "prompt_layout", "prompts")
 WIDTH = 1  # of the placeholder's embeddings: the model's own is not known before it is loaded

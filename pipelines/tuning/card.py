@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -24,13 +24,13 @@ from ..base.cards import (
     kept_files,
 )
 from ..base.journal import read_object
-from ..base.wording import money, percent
 from ..comparison.verdict import AGAINST
+from ..comparison.words import say
 from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
-from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
+from ..runs.study_file import StudyReport, WinnerJudged
 from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in, setting_words
 
@@ -108,31 +108,15 @@ def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
 def _sentences(report: StudyReport) -> Iterator[str]:
     yield report.verdict
     if best := report.best:
-        failed = f", {best.errors:,} failed" if best.errors else ""
-        scores = _score_words(best, best.scores)
-        yield f"Winner: {setting_words(best.setting)} ({scores} in training{failed})."
+        yield say("study_winner", best, setting_words(best.setting))
     if judged := report.validation:
-        default = "" if judged.same else f", the default {percent(judged.default)}"
-        yield f"On validation: the winner {percent(judged.winner)}{judged.failures}{default}."
+        yield say("study_judged", judged)
     if len(report.objectives) > 1:
         for number, entry in enumerate(report.front, 1):
-            scores = _score_words(entry, report.objectives)
-            yield f"Pareto-optimal {number}: {scores}: {setting_words(entry.setting)}."
-    states = dict(report.trials)
-    states["replayed"] = states.pop("told")
-    states["to be tried again"] = states.pop("given back")
-    ended = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
-    made, saved = report.calls["made"], report.calls["saved"]
-    yield f"Trials: {ended or 'none'}; {made:,} calls made by them, {saved:,} saved."
+            words = setting_words(entry.setting)
+            yield say("study_front", number, entry, report.objectives, words)
+    yield say("study_trials", report.trials, report.calls)
     yield from effect_lines(report)
-
-
-def _score_words(entry: TrialEntry, names: Iterable[str]) -> str:
-    words = []
-    for name in names:
-        value = entry.value(name)
-        words.append(f"{name} {money(value) if name == 'cost' else format(value, ',.4g')}")
-    return ", ".join(words)
 
 
 def _artifacts(folder: Path, report: StudyReport, document: dict[str, Any]) -> dict[str, Content]:

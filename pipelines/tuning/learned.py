@@ -39,8 +39,7 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
 from .job import Job
-from .ready_program import rebuilt
-from .space import Branch, Recipe, TuneSpace
+from .space import Branch, Recipe, TuneSpace, rebuilt
 
 NETWORKS = "networks"
 TRIED = 100
@@ -113,19 +112,11 @@ class Networks:
         checkpoint. Raises BudgetSpent, `Unanswered` for a question that no LM answers, and
         UserError.
         """
-        name = self.name_of(program)
-        if name not in self._last:
-            self._last = {name: self._train(program, self.job.folder / NETWORKS / name)}
-        return self._last[name]
-
-    def name_of(self, program: Program) -> str:
-        """Return the name of the folder with the trained program of these settings."""
-        lms = lms_of(program, self.job.lm)
-        return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
-
-    def _train(self, program: Program, folder: Path) -> Program:
+        job, name = self.job, self.name_of(program)
+        if name in self._last:
+            return self._last[name]
+        folder = job.folder / NETWORKS / name
         folder.parent.mkdir(parents=True, exist_ok=True)
-        job = self.job
         # The study's record answers what its trials have asked before.
         with locked(folder.with_suffix(".lock")), open_books(records=[books_of(job.folder)]):
             if not (folder / FILE).exists():  # the last file that a training writes
@@ -137,7 +128,13 @@ class Networks:
                     tracking=job.tracking,
                     parent=ABOVE,
                 )
-        return saved_program(folder, lms=lms_by_seat(program))
+        self._last = {name: saved_program(folder, lms=lms_by_seat(program))}
+        return self._last[name]
+
+    def name_of(self, program: Program) -> str:
+        """Return the name of the folder with the trained program of these settings."""
+        lms = lms_of(program, self.job.lm)
+        return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
 
 COMPILED = "compiled"
@@ -209,7 +206,13 @@ class CompiledPrompts:
         what: list[object] = [hashes(structure)["program_hash"], lms_of(structure, job.lm), *recipe]
         what += [job.seed, job.metric.identity(), data.fingerprint(self.questions)]
         folder = job.folder / COMPILED / digest_name(what)
-        self._compile(structure, recipe, folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(job.folder)]):
+            earlier = compilation_in(folder)
+            if earlier is None or earlier.stopped is not None:
+                best: Any = compile_as_planned(self.plan(structure, recipe, folder))
+                if best.compilation.stopped is not None:
+                    raise BudgetSpent(best.compilation.stopped)
         if isinstance(program, Foreign):
             state = read_document(folder / PROGRAM, STATE)
             program.module.load_state(without(state, ["metadata"]))
@@ -219,13 +222,3 @@ class CompiledPrompts:
         changed = {name: now[name] for name in now if before.get(name) != now[name]}
         changed.pop("own_roles", None)  # the folder has all of them, whether they sit there or not
         return rebuilt(folder / PROGRAM, structure, changed)
-
-    def _compile(self, structure: Program, recipe: Recipe, folder: Path) -> None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.job.folder)]):
-            earlier = compilation_in(folder)
-            if earlier is not None and earlier.stopped is None:
-                return
-            best: Any = compile_as_planned(self.plan(structure, recipe, folder))
-            if best.compilation.stopped is not None:
-                raise BudgetSpent(best.compilation.stopped)

@@ -13,10 +13,8 @@ from optuna.trial import FrozenTrial, TrialState
 from ...modules.statistics.effects import Effect, Tried, effects
 from ...optimizers.structure.points import Setting, key_of
 from ..base.run_files import ScoreFields
-from ..base.wording import signed_interval
-from ..comparison.verdict import A, B
-from ..comparison.words import price_times
-from ..runs.study_file import DEFAULT, StudyReport, TrialEntry, WinnerJudged
+from ..comparison.words import say
+from ..runs.study_file import StudyReport, TrialEntry
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
@@ -104,18 +102,8 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     """Return an effect in a line, in points where the study's scores are rates."""
     best = report.best
     is_rate = best is None or best.scores[report.goal].rate
-    change = _change(effect)
-    if effect.difference is None or effect.low is None or effect.high is None:
-        return f"{change}: confounded, since no two settings differ in this choice alone"
-    ends = effect.difference, effect.low, effect.high
-    words = f"{change}: {signed_interval(*ends, is_rate=is_rate, points=True)}"
-    if effect.cost_ratio is None:
-        return words
-    what = UNITS[next(filter(report.objectives.__contains__, UNITS), "calls")]
-    times = price_times(effect.cost_ratio)
-    if times == "1.00 times":
-        return f"{words}, the same {what}"
-    return f"{words}, {times} the {what}"
+    unit = UNITS[next(filter(report.objectives.__contains__, UNITS), "calls")]
+    return say("effect", effect, _value(effect.value), _value(effect.against), is_rate, unit)
 
 
 def effect_lines(report: StudyReport) -> list[str]:
@@ -137,10 +125,6 @@ def effect_lines(report: StudyReport) -> list[str]:
     if confounded:
         lines.append(f"confounded, never changed alone: {', '.join(confounded)}")
     return lines
-
-
-def _change(effect: Effect) -> str:
-    return f"{effect.choice} {_value(effect.value)} instead of {_value(effect.against)}"
 
 
 def _value(value: object) -> str:
@@ -207,33 +191,6 @@ def why_no_winner(trials: Sequence[TrialEntry]) -> str:
         return "no trial has finished"
     ((reason, times),) = reasons.most_common(1)
     return f"no trial has finished: in {times:,} of {reasons.total():,}, {reason}"
-
-
-def conclusion(validation: WinnerJudged | None, objective: str) -> str:
-    """Return what the validation says of the winner, in a sentence."""
-    if validation is None:
-        return (
-            "the winner is not evaluated on validation questions here: its training score is "
-            "optimistic"
-        )
-    if validation.same:
-        return "no setting was better than the default, which is the winner"
-    handed_over = ""
-    if validation.handed_over == DEFAULT:
-        handed_over = ": the default is handed over"
-    if validation.unread or validation.difference is None:
-        known = "whether the winner is better than the default is not known"
-        return f"{validation.unread}: {known}{handed_over}"
-    is_rate, difference = validation.winner.rate, validation.difference
-    ends = (difference.value, difference.low, difference.high)
-    gained = signed_interval(*ends, is_rate=is_rate, points=True)
-    figures = f"{objective} {gained}, p = {validation.p:.3g}"
-    shown = f"on {validation.n:,} questions that no trial saw: {figures}"
-    if validation.outcome == A:
-        return f"the winner is better than the default {shown}"
-    if validation.outcome == B:
-        return f"the winner is worse than the default {shown}{handed_over}"
-    return f"no gain over the default could be shown {shown}"
 
 
 def setting_words(setting: Setting | None) -> str:

@@ -33,6 +33,7 @@ from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import B
+from ..comparison.words import say
 from ..data import questions as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
@@ -57,7 +58,6 @@ from .recovery import trials_tuned
 from .report import (
     best_of,
     calls_of,
-    conclusion,
     counts,
     effects_of,
     entries,
@@ -433,7 +433,7 @@ def _report(
     questions["validation"] = len(validation)
     best, verdict = None, why_no_winner(table)
     if front:
-        best, verdict = front[0], conclusion(validated, job.objectives[0])
+        best, verdict = front[0], say("study_verdict", validated, job.objectives[0])
     here = {entry.place for entry in table if entry.home == job.home}
     own = [entry for entry in table if entry.place in here or entry.told_by in here]
     return StudyReport(

@@ -37,8 +37,7 @@ from ..lms.named import lm_for
 from ..programs.build import MakeLM, NoParameter, no_protocol, takes, takes_list
 from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, read_program
-from .ready_program import ReadyProgram
-from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
+from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, ReadyProgram, TuneSpace
 
 _WRITTEN = {"from", "to", "step", "of", "least", "most"}
 _ROOM_FOR_PROMPTS = ("knn",)
