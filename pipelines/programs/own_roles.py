@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
@@ -22,7 +21,7 @@ INSTEAD = (
 """Advice on how a user can give a name of code that a file of roles may not hold."""
 
 
-def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
+def roles(given: object, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     """Return roles of your own by name, for `own_roles`.
 
     Args:
@@ -58,7 +57,7 @@ def role_document(given: object) -> object:
     return document
 
 
-def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> Any:
+def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> object:
     """Return what is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from ..base.wording import as_sentence, percent, signed_interval
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
+
+Cell = TypeVar("Cell", bound=np.generic)
 
 _MOST_GROUPS = 30
 
@@ -122,7 +124,8 @@ def network_scores(
     none. Values are 0 ... 1.
     """
     questions = len(answers)
-    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
+    codes, right = _picked(answers, drawn.picks), _picked(correct, drawn.picks)
+    there = _picked(answered, drawn.picks)
     # Where an agent was not asked, `_picked` has the answer of the first strategy: it is taken out.
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
@@ -149,20 +152,20 @@ def network_scores(
         "majority": asked_mean,
         "oracle": cells,
     }
-    scores: dict[str, Any] = {
+    scores: dict[str, object] = {
         "questions": questions,
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
     for name, value in values.items():
         scores[name] = {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
-    scores["differences"] = {}
+    differences: dict[str, dict[str, dict[str, float]]] = {}
     for team, against in RIVALS.items():
         known = filter(values.__contains__, against)
-        scores["differences"][team] = {
+        differences[team] = {
             rival: _difference(values[team], values[rival], seed) for rival in known
         }
-    return scores | {"ties": _ties(group, plain)}
+    return {**scores, "differences": differences, "ties": _ties(group, plain)}
 
 
 def rival_values(
@@ -313,7 +316,7 @@ def choices_of(cells: Right) -> Right:
     return cells.swapaxes(1, 2)
 
 
-def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
+def _picked(values: npt.NDArray[Cell], picks: Answers) -> npt.NDArray[Cell]:
     """Return the values (Q, A, S) at the picks (D, Q, N); where nothing was picked, the value of
     the first strategy.
     """

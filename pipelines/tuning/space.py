@@ -68,7 +68,7 @@ class Branch:
 
     label: str
     spec: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     space: Space = field(default_factory=dict)
     lms: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     file: str | None = None
@@ -232,7 +232,7 @@ class TuneSpace:
         """
         branch = self.branch(setting)
         prefix = self.prefix(branch)
-        own, lms = dict[str, Any](), dict[str, object]()
+        own, lms = dict[str, object](), dict[str, object]()
         for full, value in setting.items():
             name = full.removeprefix(prefix)
             if name.startswith(LMS):
