@@ -201,7 +201,7 @@ def _catch_up(
     _register_later(stored, request.register)
 
 
-def _note(folder: Path, about: Mapping[str, Any], looks: Sequence[int], race: Race) -> None:
+def _note(folder: Path, about: Mapping[str, object], looks: Sequence[int], race: Race) -> None:
     """Write what a later attempt has to know of a race that is under way."""
     noted = {RESULT: None, LOOKS: looks, PLANS: list(race.planned_for.items())}
     write_json(folder / CONTEST, {**about, **noted})
@@ -340,7 +340,7 @@ def _tested_again(verdict: RaceVerdict, looks: Sequence[int]) -> RaceVerdict:
 
 def _result(
     plan: ContestPlan, race: Race, decision: _Decision, saved: bool | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the result that `contest.json` keeps."""
     spent = None
     ended_early: str | None = race.stopped or "interrupted"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import EndpointDown
@@ -16,7 +17,7 @@ from ...modules.base.sync import run_sync
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
-from ..base.request import entry, warned
+from ..base.request import AnyCheck, AnyQuestions, entry, warned
 from ..base.run_files import FittedWeights
 from ..base.wording import paused, shortened
 from ..runs.books import open_books
@@ -48,7 +49,12 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     return carry_out(warned(plan_evaluation(request)))
 
 
-def recheck(run: Any, check: Any, questions: Any = None, **options: Any) -> Evaluation:
+def recheck(
+    run: Evaluation | str | Path,
+    check: AnyCheck,
+    questions: AnyQuestions | None = None,
+    **options: Any,
+) -> Evaluation:
     """Check the answers of an earlier run of tasks once more, without an LM call.
 
     Args:

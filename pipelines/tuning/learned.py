@@ -226,6 +226,6 @@ class CompiledPrompts:
             earlier = compilation_in(folder)
             if earlier is not None and earlier.stopped is None:
                 return
-            best: Any = compile_as_planned(self.plan(structure, recipe, folder))
+            best = compile_as_planned(self.plan(structure, recipe, folder))
             if best.compilation.stopped is not None:
                 raise BudgetSpent(best.compilation.stopped)

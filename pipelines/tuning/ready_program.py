@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError
@@ -58,7 +57,7 @@ class ReadyProgram:
         return {**self.__dict__, "keep": None}
 
     @classmethod
-    def of(cls, source: Any, make_lm: MakeLM) -> ReadyProgram:
+    def of(cls, source: object, make_lm: MakeLM) -> ReadyProgram:
         """Return the program of a folder, or of an object in Python, which is saved in a temporary
         folder.
 
