@@ -256,7 +256,7 @@ def earlier(run: Evaluation | str | Path, keep: object = None) -> Evaluation:
 
 
 @cache
-def _bills_as_read() -> Any:
+def _bills_as_read() -> object:
     """Return the type of the bills in a summary, as `misfit` checks it."""
     return dict[str, as_read(UsageFields)]  # type: ignore[misc]
 

@@ -5,7 +5,7 @@ that a run can be resumed, however it ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
+from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
-from ..base.request import AnyCheck, AnyQuestions, entry, warned
+from ..base.request import entry, warned
 from ..base.run_files import FittedWeights
 from ..base.wording import paused, shortened
 from ..runs.books import open_books
@@ -51,8 +52,8 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
 
 def recheck(
     run: Evaluation | str | Path,
-    check: AnyCheck,
-    questions: AnyQuestions | None = None,
+    check: Callable[..., object] | str,
+    questions: Iterable[Question] | str | Path | None = None,
     **options: Any,
 ) -> Evaluation:
     """Check the answers of an earlier run of tasks once more, without an LM call.

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
@@ -21,7 +22,7 @@ INSTEAD = (
 """Advice on how a user can give a name of code that a file of roles may not hold."""
 
 
-def roles(given: object, *, make_lm: MakeLM = lm) -> dict[str, Role]:
+def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     """Return roles of your own by name, for `own_roles`.
 
     Args:

@@ -40,8 +40,8 @@ def load_program(
     folder: str | Path,
     *,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: object = None,
-    embedding: object = None,
+    environment: Environment | Mapping[str, object] | str | None = None,
+    embedding: Callable[..., object] | str | Path | None = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> dspy.Module:
     """Return the program that `program.save(folder)` wrote, or your own module that `fm.compile`

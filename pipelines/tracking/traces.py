@@ -36,6 +36,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from ...modules.base.keyed import without, without_none
+from ...modules.base.usage import UsageFields
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
@@ -190,9 +191,9 @@ class _Trace:
             self.add_call(agent, call)
 
     def add_call(self, agent: int, call: TracedCall) -> None:
-        usage: Mapping[str, Any] = call.usage or {}
+        usage = UsageFields.of(call.usage or {})
         text = call.text
-        attributes: dict[str, Any] = {
+        attributes: dict[str, object] = {
             "mlflow.message.format": "openai",
             "mlflow.llm.provider": call.model.partition("/")[0],
             "folkmoot.from_record": bool(usage.get("cached_calls")),
