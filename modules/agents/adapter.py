@@ -108,7 +108,7 @@ class Written:
 
     system: str | None
     messages: Sequence[tuple[str, str]]
-    sampling: Mapping[str, Any]
+    sampling: Mapping[str, object]
     extra: Mapping[str, Any]
 
     def checked(self) -> tuple[Config, Mapping[str, object]]:
@@ -116,9 +116,10 @@ class Written:
         request. Both are cached: do not change them.
         """
         sampling = self.sampling
-        if isinstance(sampling.get("stop"), list):
+        stops = sampling.get("stop")
+        if isinstance(stops, list):
             # The cache needs hashable values.
-            sampling = {**sampling, "stop": tuple(sampling["stop"])}
+            sampling = {**sampling, "stop": tuple(stops)}
         return _checked(tuple(sampling.items()))
 
     def request(self, model: str) -> Request:

@@ -7,7 +7,6 @@ which users' own subclasses of `BaseLM` need, and settings that only LiteLLM acc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import dspy
 from dspy.lm15 import LM15Error, Request, Response, request_from_openai_chat
@@ -36,8 +35,8 @@ def can_be_awaited(lm: object) -> bool:
 
 
 def arguments_of(
-    lm: dspy.BaseLM, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
-) -> tuple[list[Request], dict[str, Any]]:
+    lm: dspy.BaseLM, messages: Sequence[tuple[str, str]], settings: Mapping[str, object]
+) -> tuple[list[Request], dict[str, object]]:
     """Return the arguments, by position and by name, for calling an LM so that it replies once to
     these messages (role, text).
     """
@@ -70,7 +69,7 @@ def reply_text(outputs: object) -> str:
     return str(first or "")
 
 
-async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[str, Any]) -> str:
+async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[str, object]) -> str:
     """Return the text of the reply of an LM made by `fm.lm`; the call is kept in DSPy's
     histories.
     """
@@ -92,7 +91,7 @@ async def asked_with_history(lm: dspy.BaseLM, request: Request, settings: dict[s
 
 
 def _request(
-    lm: dspy.BaseLM, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
+    lm: dspy.BaseLM, chat: Sequence[Mapping[str, str]], settings: Mapping[str, object]
 ) -> Request | None:
     """Return the request for a chat; None if this LM needs messages as dictionaries (up to DSPy
     3.4).

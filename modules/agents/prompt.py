@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import dspy
 
@@ -33,7 +33,17 @@ _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 # ---------------------------------------------------------------------------------
 
 
-def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+class ReplyField(TypedDict):
+    """An output field, for endpoints that constrain decoding; `options` only if that is its
+    type.
+    """
+
+    name: str
+    type: str
+    options: NotRequired[list[str]]
+
+
+def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -> dict[str, object]:
     """Return what a reply to these inputs may contain, for endpoints that constrain decoding.
 
     `fields` are the output fields in order, each with a `type` (text, option, boolean, number,
@@ -48,8 +58,8 @@ def reply_form(signature: object, inputs: Mapping[str, Any], profile: Profile) -
 
 # Cached, since most questions of a file have the same labels.
 @lru_cache(maxsize=256)
-def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[str, Any]:
-    fields: list[dict[str, Any]] = []
+def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[str, object]:
+    fields: list[ReplyField] = []
     outputs = fields_of(signature)
     for name in outputs.outputs:
         if name == "answer" and options:
@@ -65,7 +75,7 @@ def _reply_form(signature: object, options: tuple[str, ...], kind: str) -> dict[
     return {"fields": fields, "schema": json_schema(fields)}
 
 
-def _kind_asked(inputs: Mapping[str, Any]) -> str:
+def _kind_asked(inputs: Mapping[str, object]) -> str:
     """Return the kind of a question; `span` where none is given, and for a choice without
     options.
     """
@@ -73,10 +83,10 @@ def _kind_asked(inputs: Mapping[str, Any]) -> str:
     return "span" if kind == "choice" else kind
 
 
-def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def json_schema(fields: Sequence[ReplyField]) -> dict[str, object]:
     """Return the strict JSON schema of a reply with these fields."""
     kinds: dict[str, list[str]] = {"boolean": ["yes", "no"]}
-    properties: dict[str, Any] = {}
+    properties: dict[str, dict[str, object]] = {}
     for field in fields:
         values = field.get("options") or kinds.get(field["type"])
         properties[field["name"]] = {"type": "string"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dspy
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .seat import Seat
 else:
     # Not imported here, since most programs search nothing and only name the type.
-    Environment = Any
+    Environment = object
 
 PASSAGES = 3
 RETRIEVALS = ("queries", "question")

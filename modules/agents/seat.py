@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,9 @@ MAX_SHOWN_CHARS = 80
 
 # Imported by the first turn: a program that is only built or described needs neither.
 @cache
-def _directly() -> Any:
+def _directly() -> Callable[
+    [dspy.Predict, Mapping[str, object]], Awaitable[dspy.Prediction | None]
+]:
     from .direct import predict_directly
 
     return predict_directly
@@ -61,7 +63,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         # The LM is taken out of a copy, because other threads may be using the original.
         bare = object.__new__(type(self))
         bare.__dict__.update(vars(self), lm=None)
-        state: dict[str, Any] = super(SeatPredict, bare).dump_state(json_mode)
+        state: dict[str, object] = super(SeatPredict, bare).dump_state(json_mode)
         return state
 
     def load_state(
@@ -70,7 +72,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         """Load DSPy's state: instructions and demos. The LM stays, unless a trusted file names
         another.
         """
-        own: dict[str, Any] = {
+        own: dict[str, object] = {
             name: state[name] for name in ("traces", "train", "demos", "fields") if name in state
         }
         named, kept = state.get("lm"), self.lm

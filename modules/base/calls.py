@@ -140,11 +140,11 @@ def refused(reason: FatalCallError) -> FatalCallError:
     return reason
 
 
-class refusals(bound[list[FatalCallError] | None]):  # noqa: N801
+class refusals(bound[list[Exception] | None]):  # noqa: N801
     """Raise the reason of a call that was refused inside the block, even if it was caught there."""
 
     def __init__(self) -> None:
-        super().__init__(REFUSED, list[FatalCallError]())
+        super().__init__(REFUSED, list[Exception]())
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__()

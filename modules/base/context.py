@@ -46,6 +46,13 @@ class Asker(NamedTuple):
         return before
 
 
+class Source(NamedTuple):
+    """A file that holds names, and how a user can give such a name instead."""
+
+    file: str
+    instead: str
+
+
 ROLLOUTS_OF_A_COPY = 10_000  # more than any agent draws samples itself
 
 
@@ -73,7 +80,7 @@ ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=Asker())  # noqa
 ROLLOUTS: ContextVar[Rollouts] = ContextVar("folkmoot_rollouts", default=Rollouts())  # noqa: B039
 METER: ContextVar[Any] = ContextVar("folkmoot_meter", default=None)
 """The innermost `calls.metered`."""
-REFUSED: ContextVar[list[Any] | None] = ContextVar("folkmoot_refused", default=None)
+REFUSED: ContextVar[list[Exception] | None] = ContextVar("folkmoot_refused", default=None)
 """The reasons of the calls that were refused (`calls.refusals`)."""
 WATCHED: ContextVar[Any] = ContextVar("folkmoot_watched", default=None)
 """The calls of the current question (`lms.seen.Seen`); None if it is not traced."""
@@ -88,7 +95,7 @@ CANCELLING: ContextVar[Any] = ContextVar("folkmoot_cancelling", default=None)
 """Cancels the synchronous function that an async form waits for (`tracking.context.awaitable`)."""
 CALLER: ContextVar[Any] = ContextVar("folkmoot_caller", default=None)
 """The caller's MLflow run (`tracking.context`), for the thread in which an async form works."""
-SOURCE: ContextVar[Any] = ContextVar("folkmoot_source", default=None)
+SOURCE: ContextVar[Source | None] = ContextVar("folkmoot_source", default=None)
 """The file whose names are being read (`registry.names_from`); None for names that a user gave."""
 
 

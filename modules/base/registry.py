@@ -15,17 +15,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from .context import SOURCE, bound
+from .context import SOURCE, Source, bound
 from .errors import UserError, did_you_mean, no_such
 
 T = TypeVar("T")
 
 _PLACE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*):([^\W\d]\w*)(?::(.*))?", re.DOTALL)
-
-
-class _Source(NamedTuple):
-    file: str
-    instead: str
 
 
 @contextmanager
@@ -38,13 +33,13 @@ def names_from(file: object, instead: str) -> Iterator[None]:
             has a file.
         instead: how the user can give such a name, for the UserError.
     """
-    with bound(SOURCE, SOURCE.get() if file is None else _Source(str(file), instead)):
+    with bound(SOURCE, SOURCE.get() if file is None else Source(str(file), instead)):
         yield
 
 
 def refuse_from_file(what: str) -> None:
     """Raise UserError if this code or host is named by a file (see `names_from`)."""
-    source: _Source | None = SOURCE.get()
+    source = SOURCE.get()
     if source is not None:
         raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
 

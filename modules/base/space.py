@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
@@ -37,14 +37,15 @@ class When:
         if self.parameter not in setting:
             return False
         value = setting[self.parameter]
-        by: Any = 0
+        by: object = 0
         if self.less is not None:
             by = setting.get(self.less)
+        if value in self.among:
+            return True
         # a file may hold any value
-        numbers = isinstance(value, int | float) and isinstance(by, int | float)
-        return value in self.among or (
-            self.above is not None and numbers and value - by > self.above
-        )
+        if not isinstance(value, int | float) or not isinstance(by, int | float):
+            return False
+        return self.above is not None and value - by > self.above
 
 
 Distribution: TypeAlias = "CategoricalDistribution | IntDistribution | FloatDistribution"
@@ -84,7 +85,7 @@ class Parameter:
     given: Distribution | Declaration
     when: When | None = None
     joins: str | None = None
-    default: Any = None
+    default: object = None
     among: str | None = None
     of_roles: Callable[[Sequence[str]], Distribution | Declaration] | None = None
 
@@ -110,14 +111,15 @@ def whole_numbers(low: int, high: int) -> Declaration:
     return Declaration("IntDistribution", (low, high))
 
 
-def coded(value: object) -> Any:
+def coded(value: object) -> float | str | None:
     """Return a value as Optuna keeps it: a list or a mapping as JSON text, and so a text that looks
     like one.
     """
-    plain = value is None or isinstance(value, int | float)
-    if isinstance(value, str):
-        plain = not value.startswith(("[", "{", '"'))
-    return value if plain else json.dumps(value, default=str)
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, str) and not value.startswith(("[", "{", '"')):
+        return value
+    return json.dumps(value, default=str)
 
 
 def lists(

@@ -163,7 +163,7 @@ def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
 
 def tokens_of(usage: UsageFields) -> int | None:
     """Return the tokens of prompts and completions together; None if they are unknown."""
-    return plus(usage["prompt_tokens"], usage["completion_tokens"])
+    return plus(usage.prompt_tokens, usage.completion_tokens)
 
 
 def total(usages: Iterable[Usage]) -> Usage:

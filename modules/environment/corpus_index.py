@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.errors import UserError
 from ..base.fence import one_line
 from ..base.files import locked, write_whole
+
+if TYPE_CHECKING:
+    from bm25s import BM25
 
 KIND = f"2, bm25s {version('bm25s')}"
 """The version of the index; indexes of other versions are rebuilt.
@@ -32,7 +36,7 @@ since another one may score or store differently.
 META = "meta.json"
 TITLE, BASE = "title ", "base "
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
-Array = np.ndarray[Any, Any]
+Array = npt.NDArray[np.generic]
 _ARRAYS = ("names", "numbers", "spans")
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]+")
@@ -97,7 +101,7 @@ class CorpusIndex:
     prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length.
     """
 
-    bm25: Any
+    bm25: "BM25"
     names: Array
     numbers: Array
     spans: Array

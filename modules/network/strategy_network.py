@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,8 +65,8 @@ class StrategyNetwork(Program):
     Raises UserError for a strategy that is not in `STRATEGIES`, and agents that do not exist.
     """
 
-    training: Any  # how it went, where a training made it
-    learning: Any  # the settings of a training to come, where something is to teach it
+    training: object  #  how it went, where a training made it
+    learning: Any  #   the settings of a training to come, where something is to teach it
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class StrategyNetwork(Program):
         # Copies at temperature 0 would all say the same.
         unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
         heat = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
-        context: Any = nullcontext()
+        context: AbstractContextManager[object] = nullcontext()
         # Predictors of the user's own read no rollouts, so their LM itself is set to it.
         if heat is not None and isinstance(member, Foreign) and own is None:
             context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,7 @@ class KnownAnswers:
             rows.append([*place, text, bool(self.correct[tuple(place)])])
         return rows
 
-    def restore(self, rows: Iterable[Sequence[Any]]) -> None:
+    def restore(self, rows: Iterable[tuple[int, int, int, str | None, bool]]) -> None:
         """Restore the answers that `rows` returned, so that they are not requested again."""
         for q, i, s, text, correct in rows:
             self._note((q, i, s), text, correct)

@@ -21,10 +21,11 @@ Draw = Callable[[str, Distribution], object]
 """(name, values) → one of the values, as the distribution has it."""
 
 
-def decoded(value: Any) -> Any:
+def decoded(value: object) -> object:
     """Return the value that `coded` has turned into this one."""
-    is_json = isinstance(value, str) and value.startswith(("[", "{", '"'))
-    return json.loads(value) if is_json else value
+    if isinstance(value, str) and value.startswith(("[", "{", '"')):
+        return json.loads(value)
+    return value
 
 
 def settled(space: Space, varied: Iterable[str] = ()) -> Space:
@@ -144,8 +145,7 @@ def located(space: Space, described: Described) -> Setting | None:
         for value in _described(space, name, described):
             if allowed is not None and value in allowed:
                 return coded(value)
-            ranges = allowed is None and isinstance(value, int | float)
-            if ranges and isinstance(values, FloatDistribution) and _within(values, value):
+            if allowed is None and _within(values, value):
                 return value
         unset = allowed is not None and None in allowed
         if not unset:
@@ -161,11 +161,14 @@ def located(space: Space, described: Described) -> Setting | None:
     return setting if agrees and not outside else None
 
 
-def _within(values: FloatDistribution, number: float) -> bool:
-    return values.low <= number <= values.high
+def _within(values: Distribution, value: object) -> bool:
+    """Return whether a value is a number from a range."""
+    if not isinstance(values, FloatDistribution) or not isinstance(value, int | float):
+        return False
+    return values.low <= value <= values.high
 
 
-def _described(space: Space, name: str, described: Described) -> list[Any]:
+def _described(space: Space, name: str, described: Described) -> list[object]:
     """Return the values that a description can mean for a parameter, the most literal one first."""
     parameter = space[name]
     if parameter.joins is not None:

@@ -5,8 +5,8 @@ ones.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -73,7 +73,11 @@ class SeededSampler(BaseSampler):
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(
-        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Any
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
     ) -> None:
         self._inner.after_trial(study, trial, state, values)
 
@@ -118,7 +122,7 @@ def parameters_of(
     parameters: dict[str, object] = {}
     distributions: dict[str, BaseDistribution] = {}
 
-    def draw(key: str, values: Distribution) -> Any:
+    def draw(key: str, values: Distribution) -> object:
         value = coded(setting[parameter_name(key)])
         if isinstance(values, CategoricalDistribution) and value not in values.choices:
             raise ValueError(f"{parameter_name(key)} cannot be {value!r}")

@@ -137,13 +137,13 @@ class Budget:
         return ", ".join(f"{amount} {unit}" for unit, amount in parts.items() if amount is not None)
 
 
-def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
+def only_shows(result: Mapping[str, object], budget: Budget | str | None) -> bool:
     """Return whether a command with this budget has nothing left to do in a folder with this
     result: the work is finished, or its budget was `spent` and this one is not larger.
     """
     if (spent := result.get("spent")) is None:
         return result.get("stopped") is None
-    new, before = Budget.of(budget) or Budget(), Budget.parse(spent)
+    new, before = Budget.of(budget) or Budget(), Budget.parse(str(spent))
     if new.wider_than(before):
         return False
     _LOG.warning(

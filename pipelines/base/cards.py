@@ -50,11 +50,11 @@ class Score:
     rate: bool = True
 
     @classmethod
-    def of(cls, name: str, score: ScoreFields | Mapping[str, Any]) -> Score:
+    def of(cls, name: str, score: Mapping[str, object]) -> Score:
         """Return the score in a file. Raises KeyError or TypeError if it is damaged."""
-        value, low, high = (float(score[end]) for end in ("value", "low", "high"))
-        n = score.get("n")
-        return cls(name, value, low, high, None if n is None else int(n), score.get("rate", True))
+        read = ScoreFields.of(score)
+        value, low, high = map(float, (read.value, read.low, read.high))
+        return cls(name, value, low, high, read.n if "n" in read else None, read.rate)
 
     def __str__(self) -> str:
         return percent(vars(self))
@@ -88,7 +88,7 @@ class TableEntry:
     """Rows that a page or the tracking store shows as a table."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Drawn:
     table: bool = False
 
 
-Content = Path | str | dict[str, Any] | TableEntry | Drawn
+Content = Path | str | dict[str, object] | TableEntry | Drawn
 """A file's content: a file or folder on disk, a text, JSON, a table, or what a function writes."""
 
 
@@ -161,9 +161,10 @@ class Card:
     def score(self) -> Score | None:
         return self.scores[0] if self.scores else None
 
-    def paid(self, usage: UsageFields | Mapping[str, Any], lost: UsageFields | None = None) -> None:
+    def paid(self, usage: Mapping[str, object], lost: UsageFields | None = None) -> None:
         """Note what was paid, and what calls without an answer may have cost besides."""
-        self.calls, self.cost_usd = usage["calls"], usage["cost_usd"]
+        bill = UsageFields.of(usage)
+        self.calls, self.cost_usd = bill.calls, bill.cost_usd
         self.lost = unanswered(lost)
 
     def ended(self, stopped: object) -> None:
@@ -257,7 +258,7 @@ class Kind:
     file: str
     command: str
     what: str
-    describe: Callable[[Path, Mapping[str, Any]], Card]
+    describe: Callable[[Path, Mapping[str, object]], Card]
     program: str | None = None
     tested: bool = False
 
@@ -282,11 +283,11 @@ def question_costs(usage: UsageFields, answers: int) -> dict[str, float]:
     """Return the known costs per question: USD for 1,000, tokens, calls."""
     if not answers:
         return {}
-    cost = usage["cost_usd"]
+    cost = usage.cost_usd
     totals = {
         "cost_per_1000": None if cost is None else 1000 * cost,
         "tokens_per_question": tokens_of(usage),
-        "calls_per_question": usage["calls"],
+        "calls_per_question": usage.calls,
     }
     return {name: value / answers for name, value in without_none(totals).items()}
 

@@ -36,6 +36,7 @@ from ...modules.base.keyed import without_none
 
 if TYPE_CHECKING:
     import dspy
+    from typer.models import ParameterInfo
 
     from ...modules.protocols.program import Program
     from ...modules.reading.metrics import Metric
@@ -137,10 +138,11 @@ class Option:
         self.names, self.help = names, described.get("help", "")
         self.described = described
 
-    def of_typer(self) -> object:
+    def of_typer(self) -> ParameterInfo:
         import typer
 
-        return getattr(typer, type(self).__name__)(*self.names, **self.described)
+        info: ParameterInfo = getattr(typer, type(self).__name__)(*self.names, **self.described)
+        return info
 
 
 class Argument(Option):

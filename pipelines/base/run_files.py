@@ -102,6 +102,21 @@ class LMFields(Keyed):
     settings: dict[str, Any]
 
 
+class SummaryFields(Keyed):
+    """What others read of a run's `summary.json`; see `runs.summary.Summary`."""
+
+    __slots__ = ()
+    scores: dict[str, ScoreFields]
+    counts: Counts
+    usage: UsageFields
+    takes: UsageFields | None = None
+    paid: UsageFields | None = None
+    seconds: Latency = Latency()
+    report: dict[str, object] | None = None
+    stopped: str | None = None
+    ending: str | None = None
+
+
 class JudgeFields(Keyed):
     """The LM that graded answers and, if `checked`, its agreement with people."""
 

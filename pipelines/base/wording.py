@@ -40,14 +40,13 @@ def counted(number: int, thing: str) -> str:
     return words if number == 1 else f"{words}s"
 
 
-def percent(score: ScoreFields | Mapping[str, float]) -> str:
+def percent(score: Mapping[str, object]) -> str:
     """Return a share in percent with its interval; other scores (`rate` is False) in their own
     unit.
     """
-    form = "{:.1%} [{:.1%}, {:.1%}]"
-    if not score.get("rate", True):
-        form = "{:.3g} [{:.3g}, {:.3g}]"
-    return form.format(score["value"], score["low"], score["high"])
+    score = ScoreFields.of(score)
+    form = "{:.1%} [{:.1%}, {:.1%}]" if score.rate else "{:.3g} [{:.3g}, {:.3g}]"
+    return form.format(score.value, score.low, score.high)
 
 
 def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
@@ -132,21 +131,22 @@ def calls_used(calls: int | None) -> str:
 
 
 def used(usage: UsageFields) -> str:
-    calls = calls_used(usage["calls"])
-    if usage["cached_calls"]:
-        calls += f" ({usage['cached_calls']:,} of them recorded or cached)"
-    return f"{calls}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
+    calls = calls_used(usage.calls)
+    if usage.cached_calls:
+        calls += f" ({usage.cached_calls:,} of them recorded or cached)"
+    return f"{calls}, {tokens_used(usage)}, {money(usage.cost_usd)}"
 
 
-def unanswered(lost: UsageFields | None) -> str:
+def unanswered(lost: Mapping[str, object] | None) -> str:
     """Return a clause on the possible cost of calls without an answer, which the bill lacks; empty
     if there are none.
     """
-    if not lost or not lost["calls"]:
+    usage = UsageFields.of(lost or {"calls": 0})
+    if not usage.calls:
         return ""
-    calls = counted(lost["calls"], "call")
-    if lost["cost_usd"]:
-        return f"; at most {money(lost['cost_usd'])} more for {calls} without an answer"
+    calls = counted(usage.calls, "call")
+    if usage.cost_usd:
+        return f"; at most {money(usage.cost_usd)} more for {calls} without an answer"
     return f"; {calls} without an answer"
 
 
@@ -154,12 +154,12 @@ def tokens_used(usage: UsageFields) -> str:
     """Return `2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets
     is left out.
     """
-    if usage["prompt_tokens"] is None or usage["completion_tokens"] is None:
+    if usage.prompt_tokens is None or usage.completion_tokens is None:
         return "tokens unknown"
-    cached, written = usage.get("cached_prompt_tokens"), usage.get("cache_write_tokens")
-    prompt = _parts(usage["prompt_tokens"], {"cached": cached, "written to cache": written})
-    reasoning = {"reasoning": usage.get("reasoning_tokens")}
-    return f"{prompt} + {_parts(usage['completion_tokens'], reasoning)} tokens"
+    cached = {"cached": usage.cached_prompt_tokens, "written to cache": usage.cache_write_tokens}
+    reasoning = {"reasoning": usage.reasoning_tokens}
+    prompt = _parts(usage.prompt_tokens, cached)
+    return f"{prompt} + {_parts(usage.completion_tokens, reasoning)} tokens"
 
 
 def _parts(total: int, parts: Mapping[str, int | None]) -> str:

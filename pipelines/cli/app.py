@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import MISSING
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -31,11 +31,15 @@ from .guard import BAD_INPUT, guarded, handle_interrupts, leave_quietly, say, sa
 from .help import write_help
 from .stdin import take_piped
 
+if TYPE_CHECKING:
+    from typer._click import Command as ClickCommand
+    from typer._click import Context, HelpFormatter
+
 
 def _in(module: str, function: str) -> Callable[[object, object], None]:
     """Return a function that imports a module of this room and calls a function of it."""
 
-    def run(request: Any, view: Any) -> None:
+    def run(request: object, view: object) -> None:
         getattr(import_module(f".{module}", __package__), function)(request, view)
 
     return run
@@ -84,8 +88,14 @@ MANY_OPTIONS = 20
 """The help of a command with at least this many options shows those of COMMON; --help-all shows all
 of them, in the groups of PANELS. Options in no group are in the group "Asking".
 """
-VALUES: dict[Any, str] = {int: "N", float: "NUMBER", str: "TEXT"}
-VALUES |= {kind | None: name for kind, name in VALUES.items()}
+VALUES: dict[object, str] = {
+    int: "N",
+    float: "NUMBER",
+    str: "TEXT",
+    int | None: "N",
+    float | None: "NUMBER",
+    str | None: "TEXT",
+}
 """The placeholder for a value in the help of an option that names none itself."""
 PANELS = {
     "Data": (
@@ -104,7 +114,7 @@ PANELS = {
 class Defaulted(TyperGroup):
     """Commands that take defaults from a configuration file."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **how: Any) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **how: Any) -> object:
         """Run a command; shows errors of typer's in one line, like all other errors."""
         try:
             code = super().main(*args, **{**how, "standalone_mode": False})
@@ -118,7 +128,9 @@ class Defaulted(TyperGroup):
             sys.exit(code)
         return code
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, ClickCommand | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         # Help and completion must work with a broken configuration file, too.
         if name in COMMANDS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
@@ -181,7 +193,7 @@ class RequestCommand(TyperCommand):
         super().__init__(**settings)
         del self.params, self.callback  # those of the placeholder; see `__getattr__`
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Describe the options when they are first asked for."""
         if name not in ("params", "callback"):
             raise AttributeError(name)
@@ -193,7 +205,7 @@ class RequestCommand(TyperCommand):
         self.params, self.callback = described.params, described.callback
         return getattr(self, name)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         everything = ctx.meta.get(ALL, False)
         if len(self.params) >= MANY_OPTIONS:
             for option in self.params:
@@ -273,7 +285,7 @@ def _callback(command: Command) -> Callable[..., None]:
     """
     options = command.options
 
-    def callback(ctx: typer.Context, **values: Any) -> None:
+    def callback(ctx: typer.Context, **values: object) -> None:
         # Typer gives None or an empty list for options that are not set; then the dataclass's
         # default holds.
         chosen = {field: value for field, value in values.items() if value not in (None, [])}
@@ -342,7 +354,7 @@ def _parameters(options: Mapping[str, CommandOption]) -> list[inspect.Parameter]
     return parameters
 
 
-def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+def _of(kind: type, values: Mapping[str, object]) -> dict[str, Any]:
     """Return the values of the fields of a request or a view."""
     return {field: values[field] for field in command_options(kind) if field in values}
 

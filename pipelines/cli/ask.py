@@ -12,6 +12,7 @@ from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.reading.asked import MAX_CHOICES
 from ...modules.reading.question import NAMELESS, from_row
+from ...modules.reading.row import ResultRow
 from ..base.wording import counted
 from ..data.questions import check_contexts
 from ..evaluation.answering import ENDPOINT, lm_names
@@ -62,7 +63,7 @@ def ask(request: AskRequest, view: Quietly) -> None:
         if view.quiet:
             console().print(answer["answer"] or "", soft_wrap=True)
         else:
-            show_dialogue(console(), answer, asked.choices)
+            show_dialogue(console(), ResultRow.of(answer), asked.choices)
             console().print(f"answered by {lm_names(program, lm)}", soft_wrap=True)
 
     finish(view, answer, show)

@@ -8,14 +8,18 @@ from dataclasses import Field, fields
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry, instances
 from ..base.request import Option, Request
 from .options import View
 
-_NUMBERS: dict[type, tuple[Any, str]] = {
+if TYPE_CHECKING:
+    from typer.models import ParameterInfo
+
+_NUMBERS: dict[type, tuple[type | UnionType, str]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
     bool: (bool, "true or false"),
@@ -35,7 +39,7 @@ class CommandOption(NamedTuple):
 
     field: Field[object]
     type: Any
-    info: Any
+    info: ParameterInfo
 
     @property
     def kind(self) -> type:
@@ -70,7 +74,7 @@ class CommandOption(NamedTuple):
             several = "a list of " if get_origin(self.type) is list else ""
             raise UserError(f"{where} is {value!r}: give {several}{self.wanted}")
 
-    def several(self, where: str, value: Any) -> Any:
+    def several(self, where: str, value: object) -> object:
         """Return the values of an option that may be repeated, numbers as text. Raises UserError
         for values of other types.
         """

@@ -156,7 +156,7 @@ def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
-def _contents(path: Path) -> dict[str, Any]:
+def _contents(path: Path) -> dict[str, object]:
     """Return folkmoot's settings in a file; none where it is missing."""
     if not os.path.exists(path):
         return {}

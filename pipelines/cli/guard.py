@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, TextIO
+from typing import TextIO
 
 import typer
 
@@ -84,11 +84,18 @@ def say_warnings() -> None:
     """Show warnings as lines for people, also those of threads and at exit."""
     before = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if issubclass(category, UserWarning | RuntimeWarning):
             say(f"warning: {message}")
         else:
-            before(message, category, *place, **more)
+            before(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show
 

@@ -5,10 +5,13 @@ takes longer to import than all else that `folkmoot --help` needs.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
-from typer.core import TyperArgument
+from typer.core import TyperArgument, TyperOption
+
+if TYPE_CHECKING:  # which has its own copy of Click
+    from typer._click import Command, Context, HelpFormatter
 
 LONGEST = 24
 """The widest that the column of names may be; the text of a longer name begins below it."""
@@ -18,7 +21,7 @@ _NAME = re.compile(r"^(-\w, )?[\w-]+")  # of a command or option, at the beginni
 Rows = list[tuple[str, str]]
 
 
-def write_help(command: Any, ctx: Any, formatter: Any) -> None:
+def write_help(command: Command, ctx: Context, formatter: HelpFormatter) -> None:
     """Write the whole help of a command or group, as typer's own `format_help` does."""
     command.format_usage(ctx, formatter)
     command.format_help_text(ctx, formatter)
@@ -29,14 +32,14 @@ def write_help(command: Any, ctx: Any, formatter: Any) -> None:
     command.format_epilog(ctx, formatter)
 
 
-def _panels(command: Any, ctx: Any) -> dict[str, Rows]:
+def _panels(command: Command, ctx: Context) -> dict[str, Rows]:
     """Return what the boxes hold, by their titles: names, each with its help."""
     panels: dict[str, Rows] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         name, text = parameter.get_help_record(ctx) or ("", "")
         if isinstance(parameter, TyperArgument):
             panels["Arguments"].append((name.partition(" <")[0], text))  # without its type
-        elif not parameter.hidden:
+        elif isinstance(parameter, TyperOption) and not parameter.hidden:
             panels.setdefault(parameter.rich_help_panel or "Options", []).append((name, text))
     for name, other in getattr(command, "commands", {}).items():
         text = other.help.partition("\n\n")[0]
@@ -44,7 +47,7 @@ def _panels(command: Any, ctx: Any) -> dict[str, Rows]:
     return panels
 
 
-def _draw(title: str, rows: Rows, formatter: Any) -> None:
+def _draw(title: str, rows: Rows, formatter: HelpFormatter) -> None:
     width = formatter.width - 4
     inside = type(formatter)(width=width)
     inside.write_dl(rows, col_max=LONGEST)

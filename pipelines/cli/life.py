@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
@@ -86,17 +86,17 @@ def live(
 
 
 @dataclass
-class _Screen:
+class _Screen(Generic[OutcomeType]):
     """Shows an outcome once, though a run may show its result before its last steps. `reason` is
     that of an early end, if a terminal shows it above the result.
     """
 
     view: Planned
-    in_words: Callable[[Any], None] | None
+    in_words: Callable[[OutcomeType], None] | None
     shown: bool = False
     reason: str | None = None
 
-    def show(self, outcome: Outcome) -> None:
+    def show(self, outcome: OutcomeType) -> None:
         if not self.shown:
             self.shown = True
             present(self.view, outcome.to_dict(), partial(self._say, outcome))

@@ -127,12 +127,12 @@ def _show_cards(cards: list[Card]) -> None:
     for column in table.columns[: names.index("score")]:
         column.justify = "left"
     for card in cards:
-        cells: dict[str, Any] = {
+        cells = {
             "folder": str(card.folder),
             "kind": str(card.kind),
-            "program": card.program,
-            "LM": card.lm,
-            "data": card.data,
+            "program": card.program or "",
+            "LM": card.lm or "",
+            "data": card.data or "",
             "cost": money(card.cost_usd),
             "when (UTC)": card.when[:16].replace("T", " "),
             "state": str(card.state),
@@ -247,8 +247,10 @@ def _ending(row: ResultRow) -> Iterator[str]:
     if row.error:
         yield f"failed: {row.error}"
     elif row.answer is None:
-        turn: Any = row.transcript[-1] if row.transcript else {}
-        yield f"the reply was: {shortened(str(row.raw or turn.raw or ''), 500)!r}"
+        reply = row.raw
+        if not reply and row.transcript:
+            reply = row.transcript[-1].raw
+        yield f"the reply was: {shortened(str(reply or ''), 500)!r}"
     if row.gold is not None:
         yield f"{_verdict(row)}  right is {answered(gold_text(row.gold), row.choices)}"
     if row.feedback:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -13,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ...modules.reading.row import ResultRow
 from ..base.request import Spending
 from ..base.screen import Screen, end_line
 from ..base.wording import counted, used
@@ -49,32 +49,29 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
     return f"{answer} ({choices[answer]})"
 
 
-def show_dialogue(
-    out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None
-) -> None:
+def show_dialogue(out: Console, row: ResultRow, choices: Mapping[str, str] | None) -> None:
     """Print every turn, then the decision and the usage."""
-    for turn in prediction["transcript"]:
-        blind = ", blind" if turn.get("blind") else ""
-        head = Text(f"{turn['agent']}, round {turn['round']}{blind}: ", style="bold")
-        answer = answered(turn["answer"], choices)
-        if turn.get("step"):
-            answer = f"({turn['step']})"
+    for turn in row.transcript:
+        blind = ", blind" if turn.blind else ""
+        head = Text(f"{turn.agent}, round {turn.round}{blind}: ", style="bold")
+        answer = answered(turn.answer, choices)
+        if turn.step:
+            answer = f"({turn.step})"
         out.print(head + Text(answer, style="not bold"))
-        for query in turn.get("queries") or ():
+        for query in turn.queries or ():
             out.print(Text(f"  searched for: {query}", style="dim"))
-        for item in turn.get("evidence") or ():
-            out.print(Text(f"  found: {item['title']}", style="dim"))
-        if turn["text"]:
-            out.print(Text(turn["text"]))
+        for item in turn.evidence or ():
+            out.print(Text(f"  found: {item.title}", style="dim"))
+        if turn.text:
+            out.print(Text(turn.text))
         out.print()
-    rounds = prediction["rounds"]
-    how = "not read" if prediction["answer"] is None else "read from what the program returned"
-    if prediction.get("check"):
-        how = f"checked in {prediction['check']['seconds']:.1f} s"
-    if prediction["decided_by"] is not None:
-        how = f"decided by {prediction['decided_by']} after {counted(rounds, 'round')}"
-    out.print(Text(f"Answer: {answered(prediction['answer'], choices)}", style="bold"))
-    out.print(f"{how}; {used(prediction['usage'])}")
+    how = "not read" if row.answer is None else "read from what the program returned"
+    if row.check:
+        how = f"checked in {row.check.seconds:.1f} s"
+    if row.decided_by is not None:
+        how = f"decided by {row.decided_by} after {counted(row.rounds, 'round')}"
+    out.print(Text(f"Answer: {answered(row.answer, choices)}", style="bold"))
+    out.print(f"{how}; {used(row.usage)}")
 
 
 def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:

@@ -194,7 +194,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     matched = earlier(request.run)
     described, questions = matched.summary.run, questions_of(matched, request.questions)
     prices: Mapping[str, Any] = noted_prices(matched)
-    wanted: Any = request.lm
+    wanted: object = request.lm
     if not isinstance(wanted, list) or not wanted:
         wanted = [wanted]
     lms = []
@@ -347,7 +347,7 @@ def _ask_pilot(plan: MatchPlan, out: Path, samples: int, shared: Mapping[str, An
 
 def match_note(baseline: Evaluation, name: str) -> str:
     """Return a sentence on how the number of samples was matched to the run of this name."""
-    settings: Any = baseline.summary.run.settings
+    settings = baseline.summary.run.settings
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 

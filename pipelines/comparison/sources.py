@@ -23,7 +23,7 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
     return runs
 
 
-def results_within(result: Any) -> list[Any]:
+def results_within(result: object) -> list[Any]:
     """Return the results that a result consists of, such as the steps of a pipeline; else
     itself.
     """

@@ -22,6 +22,7 @@ from ..base.cards import (
     kinds_in,
 )
 from ..base.journal import read_object, records
+from ..base.run_files import Manifest, SummaryFields
 from ..comparison.verdict import BEATS, UNDECIDED, WORSE, A, B
 from ..evaluation.card import about, costs_of, judged
 from ..lms.ledger import totals
@@ -33,7 +34,7 @@ FILES = (PROMPTS, "prompts.json", "candidates.jsonl", PROGRAM)
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
-    card = about("compilation of", document)
+    card = about("compilation of", Manifest.of(document))
     card.run = partial(_compiled_run, document)
     result = document.get("result")
     card.begun = result is None
@@ -46,11 +47,11 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     evaluated = [run for run in runs if run.is_dir()]
     held_out = []
     for phase in ("before", "after"):
-        if phase_result := result.get(phase):
-            name = metric_name(document)
-            score = Score.of(name, phase_result["scores"][name])
+        if result.get(phase):
+            name, measured = metric_name(document), SummaryFields.of(result[phase])
+            score = Score.of(name, measured.scores[name])
             card.scores = [score]
-            held_out.append(f"{phase} {judged(score, phase_result['counts'])}")
+            held_out.append(f"{phase} {judged(score, measured.counts)}")
     # Without an evaluation after, the program is the one before.
     if len(evaluated) < 2:
         held_out = [words.removeprefix("before ") for words in held_out[:1]]
@@ -68,7 +69,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.files = [folder / PROMPTS] if (folder / PROMPTS).exists() else []
     # The last one is that of the program that came out.
     if evaluated and (summary := read_object(evaluated[-1] / SUMMARY)):
-        card.costs = costs_of(summary)
+        card.costs = costs_of(SummaryFields.of(summary))
     learned = [place for place in sorted(folder.glob("round-*/*/")) if kinds_in(place)]
     card.children = [*learned, *evaluated]
     card.artifacts = partial(_artifacts, folder, dict(document))
@@ -78,7 +79,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     return card
 
 
-def _compiled_run(document: Mapping[str, Any]) -> dict[str, Any]:
+def _compiled_run(document: Mapping[str, Any]) -> dict[str, object]:
     """Return the compilation as a run's manifest describes one."""
     questions = document["questions"]
     own = {name: document[name] for name in ("optimizer", "preset", "seed", "train_fingerprint")}

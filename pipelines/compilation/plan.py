@@ -126,8 +126,8 @@ class CompilationPlan:
     def about(self) -> dict[str, object]:
         """Return what `compile.json` says of it, but for the result."""
         request, prompt_lm = self.request, self.prompt_lm
-        proposer: Any = None
-        teacher: Any = None
+        proposer: object = None
+        teacher: object = None
         held_out: str | None = None
         if self.chosen.proposes:
             proposer = lm_identity(prompt_lm) or {"name": prompt_lm.model}
@@ -252,7 +252,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     chosen = optimizer_of(request.optimizer, request.preset)
     out = folder_at(request.out)
     seating = Seating(request)
-    source: Any = request.program
+    source = request.program
     if isinstance(source, str | Path):
         source = program_of(source, parse_sets(request.sets), make_lm=seating.make, untrained=True)
     program = program_given(source, request.input_fields())
@@ -329,13 +329,12 @@ def learning_of(program: Program) -> Trainable | None:
     return protocol.learning
 
 
-def _teacher(teacher: Any, seating: Seating) -> Any:
+def _teacher(teacher: object, seating: Seating) -> Any:
     """Return the teacher as a program, or the LM of that name."""
     # A name that is neither a file nor a protocol can only be that of an LM.
-    named = isinstance(teacher, str | Path)
-    if named and not Path(teacher).expanduser().exists() and not PROTOCOLS.spec(str(teacher)):
-        return seating.make(teacher)
-    return teacher
+    if not isinstance(teacher, str | Path) or Path(teacher).expanduser().exists():
+        return teacher
+    return teacher if PROTOCOLS.spec(str(teacher)) else seating.make(teacher)
 
 
 def _teaching(

@@ -24,6 +24,7 @@ from ..base.cards import (
     program_options,
 )
 from ..base.journal import read_object
+from ..base.run_files import SummaryFields
 from ..evaluation.card import costs_of
 from ..lms.ledger import totals
 from ..plots.contest import course_plot
@@ -61,7 +62,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         own = only(run, ("program", "lms", "program_hash"))
         card.run = partial(dict, {**document["manifest"], **own})
         if summary := read_object(taken / SUMMARY):
-            card.costs = costs_of(summary)
+            card.costs = costs_of(SummaryFields.of(summary))
     if contest.result["finished"]:
         card.outcome, card.name = contest.outcome, f"{contest.outcome}: {contest.winner_name}"
         card.tags = {"folkmoot.winner": contest.winner_name}

@@ -195,10 +195,10 @@ def _catch_up(
 
 def _note(
     folder: Path,
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     looks: Sequence[int],
     race: Race,
-    result: Mapping[str, Any] | None = None,
+    result: Mapping[str, object] | None = None,
 ) -> None:
     """Write what a later attempt has to know of a race; without a result it is under way."""
     noted = {RESULT: result, LOOKS: looks, PLANS: list(race.planned_for.items())}
@@ -305,7 +305,7 @@ def _result(
     winner: Entrant,
     steps: Mapping[str, object],
     saved: bool | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the result that `contest.json` keeps."""
     unmetered = []
     for name, played in race.runs.items():

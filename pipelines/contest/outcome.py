@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.cards import ShownResult
+from ..base.run_files import SummaryFields
 from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
@@ -152,7 +153,7 @@ class Contest(ContestResult, ShownResult):
         elif (run := (self.result["confirmed"] or {}).get(self.winner_name)) is not None:
             # One that was compiled after the race has answered the unseen questions alone.
             summary = earlier(self.folder / CONFIRM / Path(run).name).summary
-            costs = costs_of(summary.to_dict())
+            costs = costs_of(SummaryFields.of(summary.to_dict()))
             usd = costs.get("cost_per_1000")
             price = thousand(usd and usd / 1000, costs.get("tokens_per_question"))
         if (paid := self.paid["cost_usd"]) is not None:

@@ -431,7 +431,7 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
         lms = []
     elif not isinstance(lms, list | tuple):
         lms = [lms]
-    pairs = list[tuple[str, Any]]()
+    pairs = list[tuple[str, object]]()
     for lm in lms:
         if isinstance(lm, str):
             pairs.append(seat_in(lm))

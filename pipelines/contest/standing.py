@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from ...modules.base.usage import total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
@@ -219,10 +218,11 @@ def race_verdict(race: Race) -> RaceVerdict:
     if not others or unread:
         return verdict
     needed = watch.needed(_ahead(watch, winner, others), winner)
-    costs: list[Any] = [lane.per_question("cost_usd") for lane in race.asked]
-    if needed is None or None in costs:
+    costs = [lane.per_question("cost_usd") for lane in race.asked]
+    known = [cost for cost in costs if cost is not None]
+    if needed is None or len(known) < len(costs):
         return replace(verdict, needed=needed)
-    usd = max(0, needed - watch.seen) * race.plan.request.times * sum(costs)
+    usd = max(0, needed - watch.seen) * race.plan.request.times * sum(known)
     return replace(verdict, needed=needed, needed_usd=usd)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import dspy
 
@@ -82,7 +81,7 @@ def sampling_left_out(program: Program, lm: dspy.BaseLM) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-def checked(questions: Any) -> list[Question]:
+def checked(questions: Iterable[Question]) -> list[Question]:
     """Return the questions as a list. Raises UserError unless all are labelled and have different
     ids.
     """

@@ -145,12 +145,8 @@ class Evaluation:
         """Return the remaining figures, one line each, by name."""
         lines = result_lines(self.summary)
         if learnt := self.training:
-            weights = ", ".join(
-                f"{name} {weight:.2f}" for name, weight in learnt["weights"].items()
-            )
-            fitted = (
-                f"fitted on {counted(learnt['questions'], 'question')} with {used(learnt['usage'])}"
-            )
+            weights = ", ".join(f"{name} {weight:.2f}" for name, weight in learnt.weights.items())
+            fitted = f"fitted on {counted(learnt.questions, 'question')} with {used(learnt.usage)}"
             lines["weights"] = f"{weights}; {fitted}"
         return lines
 
@@ -260,7 +256,7 @@ def earlier(run: Evaluation | str | Path, keep: object = None) -> Evaluation:
 
 
 @cache
-def _bills_as_read() -> Any:
+def _bills_as_read() -> object:
     """Return the type of the bills in a summary, as `misfit` checks it."""
     return dict[str, as_read(UsageFields)]  # type: ignore[misc]
 

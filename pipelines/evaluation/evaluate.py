@@ -5,14 +5,16 @@ that a run can be resumed, however it ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
+from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
@@ -48,7 +50,12 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     return carry_out(warned(plan_evaluation(request)))
 
 
-def recheck(run: Any, check: Any, questions: Any = None, **options: Any) -> Evaluation:
+def recheck(
+    run: Evaluation | str | Path,
+    check: Callable[..., object] | str,
+    questions: Iterable[Question] | str | Path | None = None,
+    **options: Any,
+) -> Evaluation:
     """Check the answers of an earlier run of tasks once more, without an LM call.
 
     Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dspy
 
@@ -324,7 +324,7 @@ def _doubts(questions: Sequence[Question]) -> list[str]:
 
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:
     """Return the program of a request. Raises UserError if it cannot be evaluated as asked."""
-    source: Any = request.program
+    source = request.program
     if isinstance(source, str | Path):
         from ..programs.resolve import program_of
 

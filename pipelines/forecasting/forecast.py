@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -155,7 +155,7 @@ def forecast(request: ForecastRequest) -> Forecast:
 
 def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     """Return the answers that a request names, as one table, and whether they come from one LM."""
-    answers: Any = request.answers
+    answers: object = request.answers
     if request.outcomes is not None:
         if answers:
             raise UserError("give runs or --outcomes, not both")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .comparison import Ends
 from .figure import BLUE, GREY, Units, new_figure, saved
+
+if TYPE_CHECKING:
+    from .figure import Axes
 
 APART = 0.06  # least distance of two names, as a share of the height
 
@@ -48,7 +51,7 @@ def price_plot(
     return saved(figure, path)
 
 
-def write_names(axes: Any, points: Iterable[tuple[float, float, str, str]]) -> None:
+def write_names(axes: Axes, points: Iterable[tuple[float, float, str, str]]) -> None:
     """Write a name to the right of each point (x, y, name, colour); no name covers another."""
     bottom, top = axes.get_ylim()
     height = bottom

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..runs.study_file import StudyReport
 from .figure import saved
@@ -42,7 +42,7 @@ def as_optuna(report: StudyReport) -> optuna.Study:
     goal = report.goal
     done = [trial for trial in report.table if trial.state in DONE and goal in trial.scores]
     settings = [_plain(trial.setting or {}) for trial in done]
-    choices: dict[str, dict[Any, None]] = {}
+    choices: dict[str, dict[float | str | None, None]] = {}
     for setting in settings:
         for name, value in setting.items():
             choices.setdefault(name, {})[value] = None
@@ -59,11 +59,13 @@ def as_optuna(report: StudyReport) -> optuna.Study:
     return study
 
 
-def _plain(setting: Mapping[str, object]) -> dict[str, Any]:
+def _plain(setting: Mapping[str, object]) -> dict[str, float | str | None]:
     """Return a setting with values that Optuna accepts as choices."""
-    plain = dict(setting)
+    plain = dict[str, float | str | None]()
     for name, value in setting.items():
-        if not isinstance(value, str | int | float | bool | None):
+        if value is None or isinstance(value, str | int | float):
+            plain[name] = value
+        else:
             plain[name] = json.dumps(value)
     return plain
 
@@ -90,7 +92,7 @@ def _draw(study: optuna.Study, name: str, path: Path) -> bool:
 
     html = path.suffix == ".html"
     # Both libraries have the same functions.
-    library: Any = visualization if html else visualization.matplotlib
+    library = visualization if html else visualization.matplotlib
     if name == "importances":
         # Optuna would measure it around the best trials alone, of which a study has few.
         evaluator = PedAnovaImportanceEvaluator(evaluate_on_local=False)

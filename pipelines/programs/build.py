@@ -221,7 +221,7 @@ def _built_in() -> dict[str, MakeEnvironment]:
 ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_maker, _built_in)
 
 
-def environment_of(value: Any) -> Any:
+def environment_of(value: object) -> Any:
     """Return an environment by its text form; None, or an environment that is made already, as it
     is.
 
@@ -230,18 +230,19 @@ def environment_of(value: Any) -> Any:
     """
     if value is None or hasattr(value, "source"):
         return value
-    named = ENVIRONMENTS.spec(value) if isinstance(value, str) else None
-    if named is None or (not named.rest and (value.endswith(":") or named.name in _NEED_MORE)):
+    text = str(value)
+    named = ENVIRONMENTS.spec(text) if isinstance(value, str) else None
+    if named is None or (not named.rest and (text.endswith(":") or named.name in _NEED_MORE)):
         problem = f"there is no environment {value!r}"
         if named is None:
-            problem += did_you_mean(str(value).partition(":")[0], ENVIRONMENTS.names())
+            problem += did_you_mean(text.partition(":")[0], ENVIRONMENTS.names())
         problem += f": give {_FORMS}"
         others = [name for name in ENVIRONMENTS.names() if name not in _built_in()]
         if others:
             problem += f", or {', '.join(others)} of installed packages"
         raise UserError(problem)
-    if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
-        refuse_from_file(f"the wiki {value}, an address other than Wikipedia's")
+    if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(text):
+        refuse_from_file(f"the wiki {text}, an address other than Wikipedia's")
     if not named.rest:
         return named.thing()
     return named.thing(named.rest)

@@ -56,7 +56,7 @@ def role_document(given: object) -> object:
     return document
 
 
-def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> Any:
+def _resolve_names(name: object, thing: object, make_lm: MakeLM) -> object:
     """Return what is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)

@@ -39,8 +39,8 @@ def load_program(
     folder: str | Path,
     *,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: Any = None,
-    embedding: Any = None,
+    environment: Environment | Mapping[str, object] | str | None = None,
+    embedding: Callable[..., object] | str | Path | None = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> dspy.Module:
     """Return the program that `program.save(folder)` wrote, or your own module that `fm.compile`
@@ -78,8 +78,8 @@ def saved_program(
     *,
     sets: Mapping[str, object] | None = None,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: Any = None,
-    embedding: Any = None,
+    environment: object = None,
+    embedding: object = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm_for,
 ) -> Program:
@@ -365,7 +365,7 @@ class _Builder:
                 f"{self.where}: {name} cannot be built ({problem}): save it again"
             ) from None
 
-    def _make(self, described: Any) -> Any:
+    def _make(self, described: Any) -> object:
         """Return the program that a value describes; any other value as it is."""
         if not isinstance(described, dict) or "program" not in described:
             return described
@@ -379,14 +379,14 @@ class _Builder:
             place = "network"
         return self.build(described, self.folder / place)
 
-    def _role(self, role: Any) -> Any:
+    def _role(self, role: object) -> object:
         """Return a user's own role, with its tools in place of their fingerprints."""
         if not isinstance(role, Mapping) or not isinstance(role.get("tools"), list):
             return role
         tools = [tool if tool == HERE else self._environment(tool) for tool in role["tools"]]
         return {**role, "tools": tools}
 
-    def _environment(self, fingerprint: object) -> Any:
+    def _environment(self, fingerprint: object) -> object:
         """Return the environment with this fingerprint: the one that the user gave, else as it was
         saved. Raises UserError if it cannot be made, or has changed.
         """

@@ -139,7 +139,7 @@ class Seating:
 
     def make(
         self, name: object = None, *, seat: str = EVERY, addressed: bool = False, **settings: object
-    ) -> Any:
+    ) -> dspy.BaseLM | None:
         """Return the LM of this name with the request's options, which `settings` override; an LM
         is returned as it is. Equal LMs are made once. Raises UserError for an option that would not
         change an LM that is made already.
@@ -187,7 +187,7 @@ class Seating:
             self._made[key] = lm(name, **chosen)
         return self._made[key]
 
-    def _refuse_late(self, made: Any, seat: str, settings: Iterable[str]) -> None:
+    def _refuse_late(self, made: dspy.BaseLM, seat: str, settings: Iterable[str]) -> None:
         """Raise UserError for a setting that would change nothing, since the LM is made already."""
         late = list(settings)
         # Where other LMs are named, a setting of all LMs is for these.
@@ -287,7 +287,7 @@ class Seating:
             _seat_as_recorded(program, folder)
         return program, rest
 
-    def _with_own_lms(self, program: Program, fallback: Any) -> Program:
+    def _with_own_lms(self, program: Program, fallback: dspy.BaseLM | str) -> Program:
         """Return the program with the LMs of agents that have a name, an address or settings of
         their own.
         """
@@ -307,7 +307,7 @@ class Seating:
         return program
 
     def _make_for(
-        self, seat: str, name: Any, base: str | None, kept: Mapping[str, Any]
+        self, seat: str, name: dspy.BaseLM | str, base: str | None, kept: Mapping[str, Any]
     ) -> dspy.BaseLM:
         """Return the LM of one agent, at an address of its own and with settings that it keeps, if
         any. Raises UserError for an address of an LM without one.

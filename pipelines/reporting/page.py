@@ -113,7 +113,7 @@ class ShownRun:
         return self.evaluation.summary.forensics
 
     @property
-    def decided_by(self) -> list[tuple[str, Any, Any]]:
+    def decided_by(self) -> list[tuple[str, object, object]]:
         """How often each way of deciding settled a question, and the share it got right."""
         ways = self.evaluation.summary.report.get("decided_by")
         if not isinstance(ways, Mapping):

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..base.cards import result_kind
 from ..base.journal import read_object
+from ..base.run_files import Manifest
 from ..comparison.comparison import Comparison
 from ..evaluation.card import WITHIN
 from ..plots.contest import course_plot
@@ -53,11 +54,11 @@ def price_picture(comparison: Comparison) -> list[Picture]:
     return _picture(draw, caption)
 
 
-def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:
+def protocol_plots(run: Manifest, report: Mapping[str, object]) -> list[Picture]:
     """Return the plots of the run's protocol, if it has any to show, such as the trust map of a
     network.
     """
-    kind = str(run["program"].get("program"))
+    kind = str(run.program.get("program"))
     pictures = []
     for plot in drawings(kind, report).values():
         pictures += _picture(partial(plot.draw, report), plot.caption)
@@ -106,13 +107,13 @@ def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
         return [Picture(_uri(path.read_bytes(), "svg+xml"), caption)]
 
 
-def _of_training(run: Mapping[str, Any]) -> list[Picture]:
+def _of_training(run: Manifest) -> list[Picture]:
     """Return the plots of a network's training, if the network is still in its place."""
-    folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
+    folder = str(run.settings.program_spec or "").partition("network:")[2]
     place = Path(folder).expanduser()
     # Another network may have been trained there since.
     learned = (read_object(place / "network.json") or {}).get("learned")
-    if not folder or learned != run["program"].get("learned"):
+    if not folder or learned != run.program.get("learned"):
         return []
     return pictures_of(place)
 

@@ -240,12 +240,12 @@ def _warnings(group: RunGroup) -> list[str]:
 
 
 def _figures(group: RunGroup, shown: Sequence[ShownRun]) -> dict[str, object]:
-    contest: Any = group.contest
-    if contest is not None:
+    contest: dict[str, object] | None = None
+    if (result := group.contest) is not None:
         contest = {
-            "sentences": contest.sentences,
-            "winner": contest.winner_name,
-            "course": contest.course,
+            "sentences": result.sentences,
+            "winner": result.winner_name,
+            "course": result.course,
         }
     runs = []
     for run in shown:

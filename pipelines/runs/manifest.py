@@ -127,7 +127,7 @@ RUN = RunFolder(
 
 
 @cache
-def _run_as_read() -> Any:
+def _run_as_read() -> object:
     return as_read(
         Manifest,
         _NEEDED,

@@ -388,7 +388,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 def _add_results(path: Path, table: _Table) -> None:
     """Add the outcomes in the rows of a run."""
-    run: Any = read_object(path.parent / MANIFEST) or {}
+    run = Manifest.of(read_object(path.parent / MANIFEST) or {})
     for number, row in enumerate(read_rows(path), start=1):
         where = f"{path}, line {number}"
         if row.error:
@@ -458,7 +458,7 @@ def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]
     strategy = re.sub(r"\.\d+$", "", name)
     if STRATEGIES.find(strategy) is None:
         return name, None
-    lms: Mapping[str, Any] = run.get("lms") or {}
+    lms = run.get("lms") or {}
     lm = lms.get(name) or lms.get(strategy) or lms.get("*") or {}
     return str(lm.get("name") or UNKNOWN_LM), strategy
 

@@ -55,8 +55,8 @@ class TracedStep(Keyed):
     name: str
     kind: str
     above: int | None
-    inputs: Any
-    outputs: Any
+    inputs: object
+    outputs: object
     error: str | None
     began: int
     ended: int
@@ -219,7 +219,7 @@ def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, obj
     ]
 
 
-def _fields(value: object) -> Any:
+def _fields(value: object) -> object:
     """Return what a step got or gave, as JSON: predictions and examples by their fields."""
 
     def plain(held: object) -> object:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import dspy
+
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
@@ -86,7 +88,7 @@ class Contract:
         )
 
 
-def model(server: ScriptedServer, name: str = "test", **sampling: Any) -> Any:
+def model(server: ScriptedServer, name: str = "test", **sampling: Any) -> dspy.BaseLM:
     """Return an LM that the server answers for; requests name it in `model`."""
     return lm(f"openai/{name}", api_base=server.url, price=PRICE, **sampling)
 
@@ -149,9 +151,8 @@ def check_answer(answer: object, question: Question, what: str) -> None:
 
 
 def check_usage(usage: UsageFields, parts: Iterable[UsageFields], what: str, of: str) -> None:
-    figures: Mapping[str, Any] = usage
     for field, expected in total(map(Usage.of, parts)).to_dict().items():
-        value = figures[field]
+        value = usage[field]
         # Prices are added up in another order, and sums of floats depend on it.
         same = value == expected or (None not in (value, expected) and abs(value - expected) < 1e-9)
         assert same, (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from ..base.request import AnyProgram, AnyQuestions
     from ..comparison.comparison import Comparison
 
 
@@ -42,7 +43,9 @@ def folkmoot_compare(tmp_path: Path) -> Callable[..., ProgramCheck]:
     further keywords, such as `lm` and `budget`, are those of `folkmoot.evaluate`.
     """
 
-    def compared(program: Any, baseline: Any, questions: Any, **settings: Any) -> ProgramCheck:
+    def compared(
+        program: AnyProgram, baseline: AnyProgram, questions: AnyQuestions, **settings: Any
+    ) -> ProgramCheck:
         # Every test session loads this file, and these imports take more than a second.
         from ..comparison.compare import compare
         from ..evaluation.evaluate import evaluate

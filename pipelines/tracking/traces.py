@@ -37,6 +37,7 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from ...modules.base.errors import UserError
 from ...modules.base.keyed import without, without_none
+from ...modules.base.usage import UsageFields
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
@@ -191,9 +192,9 @@ class _Trace:
             self.add_call(agent, call)
 
     def add_call(self, agent: int, call: TracedCall) -> None:
-        usage: Mapping[str, Any] = call.usage or {}
+        usage = UsageFields.of(call.usage or {})
         text = call.text
-        attributes: dict[str, Any] = {
+        attributes: dict[str, object] = {
             "mlflow.message.format": "openai",
             "mlflow.llm.provider": call.model.partition("/")[0],
             "folkmoot.from_record": bool(usage.get("cached_calls")),

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.cards import Card, Content, Kind, Score, kept_files, program_options
 from ..base.journal import read_object
+from ..base.run_files import Manifest, SummaryFields
 from ..base.wording import as_sentence
 from ..evaluation.card import judged, names_of_lms
 from ..lms.ledger import totals
@@ -44,9 +45,8 @@ PICTURES = {
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
-    card = Card(
-        "trained network", program="network", lm=names_of_lms(document), data=document["data"]
-    )
+    lm, data = names_of_lms(Manifest.of(document)), document["data"]
+    card = Card("trained network", program="network", lm=lm, data=data)
     card.paid(totals(folder / CALLS, folder).to_dict())
     # `program.json` is the last file that a training writes.
     card.run, card.begun = partial(_trained_run, document), not (folder / "program.json").exists()
@@ -54,11 +54,12 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     finished = (folder / "network.json").exists()
     if not finished:
         card.ended(document.get("stopped") or "not finished")
-    tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
-    if tested:
-        accuracy = Score.of("accuracy", tested["scores"]["accuracy"])
+    summary, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
+    if summary:
+        tested = SummaryFields.of(summary)
+        accuracy = Score.of("accuracy", tested.scores["accuracy"])
         card.scores = [accuracy]
-        card.sentences = [f"Test: {judged(accuracy, tested['counts'])}."]
+        card.sentences = [f"Test: {judged(accuracy, tested.counts)}."]
     # Trained on recorded answers, it was tested on such, and has no run of its own.
     elif replayed:
         consensus = {**replayed["consensus"], "n": replayed["questions"]}
@@ -79,7 +80,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     return card
 
 
-def _trained_run(document: Mapping[str, Any]) -> dict[str, Any]:
+def _trained_run(document: Mapping[str, Any]) -> dict[str, object]:
     """Return the training as a run's manifest describes one."""
     same = ("lms", "data_fingerprint", "questions", "versions", "git_commit")
     own = {name: document[name] for name in ("kind", "data", "preset")}

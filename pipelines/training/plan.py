@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import dspy
 import numpy as np
 import numpy.typing as npt
 
@@ -77,7 +78,7 @@ class TrainingPlan:
     @property
     def source(self) -> str | None:
         """The name of the training data in the tracking store."""
-        place: Any = self.request.outcomes
+        place: object = self.request.outcomes
         if place is None:
             place = self.request.train
         if isinstance(place, list) and place:
@@ -108,7 +109,7 @@ class LivePlan(TrainingPlan):
 
     questions: list[Question]
     test: list[Question]
-    lm: Any
+    lm: dspy.BaseLM | None
 
     @cached_property
     def _learning(self) -> CostEstimate:

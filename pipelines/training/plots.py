@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..plots.figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
 
 if TYPE_CHECKING:
+    from ...optimizers.policy.batches import TrainingStep
     from ..plots.figure import Axes, Figure
 
 MOST_GRAPHS = 6
@@ -40,7 +41,7 @@ def network_plot(report: Mapping[str, Any], path: Path) -> bool:
     if not report.get("use"):
         return False
     by_topic = next(iter(report.get("use_by_topic", {}).values()), None)
-    topics: Mapping[str, Any] = report.get("use_by_group") or by_topic or {}
+    topics = report.get("use_by_group") or by_topic or {}
     count = 4 if topics else 3
     figure, axes = new_figure(10, 8, rows=2, columns=2)
     # A panel without anything to show would be an empty frame.
@@ -71,7 +72,7 @@ def rewards_plot(curve: Sequence[Mapping[str, object]], path: Path) -> bool:
     return saved(figure, path)
 
 
-def strategies_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
+def strategies_plot(curve: Sequence[TrainingStep], path: Path) -> bool:
     """Draw the share of each strategy among the choices over a training, as `strategies` of the
     batches has it. Returns False, and writes nothing, where there is none.
     """

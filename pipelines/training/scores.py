@@ -11,19 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ...modules.base.keyed import Keyed
 from ...modules.network.report import Calibration, confidence
 from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
 from ...modules.statistics.paired import paired_bootstrap
 from ...modules.statistics.statistics import mean_estimate
+from ..base.run_files import ScoreFields
 from ..base.wording import as_sentence, percent, signed_interval
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
+
+Cell = TypeVar("Cell", bound=np.generic)
 
 _MOST_GROUPS = 30
 
@@ -42,6 +46,16 @@ _SHOWN = (
 )
 
 _POLICIES = {"gat": "the graph", "knn": "kNN", "regression": "the regression"}
+
+
+class NetworkScores(Keyed):
+    """The scores of `network_scores` as `scores.json` has them, with their `verdict`."""
+
+    __slots__ = ()
+    consensus: dict[str, float]
+    differences: dict[str, dict[str, ScoreFields]]
+    missing: float = 0.0
+    verdict: list[str] | None = None
 
 
 class NetworkDraws(NamedTuple):
@@ -122,7 +136,8 @@ def network_scores(
     none. Values are 0 ... 1.
     """
     questions = len(answers)
-    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
+    codes, right = _picked(answers, drawn.picks), _picked(correct, drawn.picks)
+    there = _picked(answered, drawn.picks)
     # Where an agent was not asked, `_picked` has the answer of the first strategy: it is taken out.
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
@@ -149,20 +164,20 @@ def network_scores(
         "majority": asked_mean,
         "oracle": cells,
     }
-    scores: dict[str, Any] = {
+    scores: dict[str, object] = {
         "questions": questions,
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
     for name, value in values.items():
         scores[name] = {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
-    scores["differences"] = {}
+    differences: dict[str, dict[str, dict[str, float]]] = {}
     for team, against in RIVALS.items():
         known = filter(values.__contains__, against)
-        scores["differences"][team] = {
+        differences[team] = {
             rival: _difference(values[team], values[rival], seed) for rival in known
         }
-    return scores | {"ties": _ties(group, plain)}
+    return {**scores, "differences": differences, "ties": _ties(group, plain)}
 
 
 def rival_values(
@@ -192,7 +207,7 @@ def rival_values(
 
 
 def verdict_of(
-    scores: Mapping[str, Any],
+    scores: Mapping[str, object],
     fixed: Fixed,
     agents: Sequence[str],
     strategies: Sequence[str],
@@ -202,7 +217,8 @@ def verdict_of(
     strategies, an agent's own choice) beats a plain vote and the best fixed choice, what to use if
     it does not, and what the policy added to those without a graph.
     """
-    differences, plain = scores["differences"], "a plain vote over the same answers"
+    read, plain = NetworkScores.of(scores), "a plain vote over the same answers"
+    individual, consensus = read.differences["individual"], read.differences["consensus"]
     if not strategies:
         alone = f"the best single agent, {agents[fixed.best[0]]}"
     elif len(agents) == 1:
@@ -210,37 +226,37 @@ def verdict_of(
     else:
         alone = "every agent's best single strategy"
     group, single = "the group's vote", "one agent's own choice"
-    contests = [(group, alone, differences["consensus"]["best_fixed"])]
-    if scores["consensus"]["calls"] > 1:  # one voter alone is its own plain vote
-        contests.insert(0, (group, plain, differences["consensus"]["majority"]))
+    contests = [(group, alone, consensus["best_fixed"])]
+    if read.consensus["calls"] > 1:  # one voter alone is its own plain vote
+        contests.insert(0, (group, plain, consensus["majority"]))
     if len(strategies) > 1:
-        contests.append((single, alone, differences["individual"]["best_fixed"]))
+        contests.append((single, alone, individual["best_fixed"]))
     # One of these is enough to keep the network: only where none is won, another choice is named.
     sentences, won = [], False
     for who, rival, difference in contests:
         verb = "does not beat"
-        if difference["low"] > 0:
+        if difference.low > 0:
             verb, won = "beats", True
-        elif difference["high"] < 0:
+        elif difference.high < 0:
             verb = "is worse than"
         sentences.append(f"{who} {verb} {rival}: {_gain(difference)}")
     if not won:
         sentences.append(f"nothing that was learned helps on these questions: take {alone}")
     for rival in _ONE_CALL:
-        difference = differences["individual"].get(rival)
-        if difference is not None and rival != policy:
+        shown = individual.get(rival)
+        if shown is not None and rival != policy:
             added = "adds nothing that is shown"
-            if difference["low"] > 0:
+            if shown.low > 0:
                 added = "adds something"
-            elif difference["high"] < 0:
+            elif shown.high < 0:
                 added = "costs"
             against = _POLICIES[rival]
-            sentences.append(f"{_POLICIES[policy]} {added}: {_gain(difference)} against {against}")
+            sentences.append(f"{_POLICIES[policy]} {added}: {_gain(shown)} against {against}")
     return sentences
 
 
-def _gain(difference: Mapping[str, float]) -> str:
-    return signed_interval(difference["value"], difference["low"], difference["high"], points=True)
+def _gain(difference: ScoreFields) -> str:
+    return signed_interval(difference.value, difference.low, difference.high, points=True)
 
 
 def network_use(
@@ -313,7 +329,7 @@ def choices_of(cells: Right) -> Right:
     return cells.swapaxes(1, 2)
 
 
-def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
+def _picked(values: npt.NDArray[Cell], picks: Answers) -> npt.NDArray[Cell]:
     """Return the values (Q, A, S) at the picks (D, Q, N); where nothing was picked, the value of
     the first strategy.
     """
@@ -365,23 +381,26 @@ def _ties(group: Expected, plain: Expected) -> dict[str, float | None]:
 class Rescored:
     """The scores of a network on recorded answers; see `network_scores`."""
 
-    scores: Mapping[str, Any]
+    scores: Mapping[str, object]
 
     def to_dict(self) -> dict[str, object]:
         return dict(self.scores)
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """Return the scores, the difference of each to its rivals, and the verdict."""
-        found = [name for name in _SHOWN if name in self.scores]
-        lines = {name.replace("_", " "): percent(self.scores[name]) for name in found}
+        read = NetworkScores.of(self.scores)
+        lines = {}
+        for name in _SHOWN:
+            if name in read:
+                lines[name.replace("_", " ")] = percent(read[name])
         if quiet:
             return {"consensus": lines["consensus"]}
         for team in ("consensus", "individual"):
-            for rival, by in self.scores["differences"][team].items():
-                difference = signed_interval(by["value"], by["low"], by["high"])
+            for rival, by in read.differences[team].items():
+                difference = signed_interval(by.value, by.low, by.high)
                 lines[f"{team} over {rival.replace('_', ' ')}"] = f"{difference} points"
-        sentences = list(map(as_sentence, self.scores["verdict"]))
-        if self.scores.get("missing"):
-            missing = f"{self.scores['missing']:,.1f} chosen answers"
+        sentences = list(map(as_sentence, read.verdict or ()))
+        if read.missing:
+            missing = f"{read.missing:,.1f} chosen answers"
             sentences.append(f"{missing} are not in the test outcomes, and count as wrong.")
         return {**lines, "verdict": " ".join(sentences)}

@@ -43,6 +43,7 @@ from ..runs.summary import GROUPS
 from .card import CALLS
 from .plots import network_plot
 from .scores import (
+    Cell,
     Fixed,
     NetworkDraws,
     network_scores,
@@ -247,7 +248,9 @@ def score_state(
     return scores | network_use(test.answers, test.correct, groups, drawn, test.strategies)
 
 
-def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) -> NetworkDraws:
+def draws(
+    state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.floating]
+) -> NetworkDraws:
     """Return the choices of a network for Q questions with embeddings (Q, D), drawn DRAWS times if
     sampled.
     """
@@ -282,7 +285,7 @@ def check_apart(train: Outcomes, test: Outcomes) -> None:
         )
 
 
-def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
+def for_all_copies(values: npt.NDArray[Cell], config: NetworkConfig) -> npt.NDArray[Cell]:
     """Return a table (Q, A, S) expanded to the agents of a network (Q, N, S): all copies share one
     agent's answers.
     """

@@ -51,7 +51,7 @@ TRAINING = RunFolder(
     },
 )
 
-Progress = Callable[[Mapping[str, Any]], None]
+Progress = Callable[[Mapping[str, object]], None]
 
 
 class TrainingAbout(TypedDict, total=False):
@@ -73,7 +73,7 @@ class TrainingAbout(TypedDict, total=False):
     strategies: list[str]
     lms: dict[str, LMFields]
     wording: dict[str, object] | None
-    fixed: dict[str, Any]
+    fixed: dict[str, object]
     versions: dict[str, str]
     git_commit: str | None
     mlflow_run_id: str | None
@@ -90,7 +90,7 @@ class Trained(ShownResult):
     network: StrategyNetwork
     log: TrainingLog
     about: TrainingAbout
-    scores: dict[str, Any] | None = None
+    scores: dict[str, object] | None = None
     evaluation: Evaluation | None = None
     taught: dict[str, object] = field(default_factory=dict)
     keep: object = None  # a temporary folder lives as long as its training

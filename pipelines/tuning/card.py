@@ -24,6 +24,7 @@ from ..base.cards import (
     kept_files,
 )
 from ..base.journal import read_object
+from ..base.run_files import Manifest, SummaryFields
 from ..comparison.verdict import AGAINST
 from ..comparison.words import say
 from ..evaluation.card import costs_of, names_of_lms
@@ -57,7 +58,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     data = settings.get("validation") or settings.get("data")  # what the scores are about
     # A space that was given in Python has no name.
     title = f"study of {space or 'programs'}"
-    card = Card(title, program=space, lm=names_of_lms(run), data=data)
+    card = Card(title, program=space, lm=names_of_lms(Manifest.of(run)), data=data)
     card.run, card.begun = partial(_judged_on, run), "best" not in document
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict(), document.get("lost"))
@@ -71,7 +72,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
         card.scores.append(Gap.of("difference", held_out["difference"]))
     card.children = [run for run in sorted(folder.glob("validation/*")) if run.is_dir()]
     if summary := read_object(folder / "validation" / handed_over / SUMMARY):
-        card.costs = costs_of(summary)
+        card.costs = costs_of(SummaryFields.of(summary))
     if not card.begun:
         report = StudyReport.of(document)
         if report.best is None and card.problem is None:
@@ -80,14 +81,14 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
         card.tags = {"folkmoot.study": report.study}
         if report.best is not None:
             card.tags["folkmoot.winner"] = json.dumps(report.best.setting)
-        card.artifacts = partial(_artifacts, folder, report, document)
+        card.artifacts = partial(_artifacts, folder, report)
         card.below = list(_trials(report, run["settings"].get("home")))
     if (folder / WINNER).is_dir():
         card.next = ask_command(folder, folder / WINNER, run["lms"])
     return card
 
 
-def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
+def _judged_on(run: Mapping[str, Any]) -> dict[str, object]:
     """Return the study as a run's manifest describes one: its data are those that the winner is
     judged on.
     """
@@ -119,7 +120,7 @@ def _sentences(report: StudyReport) -> Iterator[str]:
     yield from effect_lines(report)
 
 
-def _artifacts(folder: Path, report: StudyReport, document: dict[str, Any]) -> dict[str, Content]:
+def _artifacts(folder: Path, report: StudyReport) -> dict[str, Content]:
     source = [folder / STUDY]
     plots = dict[str, Content]()
     for name in PLOTS:
@@ -127,7 +128,7 @@ def _artifacts(folder: Path, report: StudyReport, document: dict[str, Any]) -> d
             plots[f"{name}.{kind}"] = Drawn(source, partial(draw_trials, report, name))
     return {
         "trials.json": _table(report),
-        STUDY: document,
+        STUDY: report,
         "history.png": Drawn(source, partial(history_plot, report)),
         "effects.json": _effects(report),
         "front.png": Drawn(source, partial(front_plot, report)),

@@ -210,7 +210,7 @@ class CompiledPrompts:
         with locked(folder.with_suffix(".lock")), open_books(records=[books_of(job.folder)]):
             earlier = compilation_in(folder)
             if earlier is None or earlier.stopped is not None:
-                best: Any = compile_as_planned(self.plan(structure, recipe, folder))
+                best = compile_as_planned(self.plan(structure, recipe, folder))
                 if best.compilation.stopped is not None:
                     raise BudgetSpent(best.compilation.stopped)
         if isinstance(program, Foreign):

@@ -48,7 +48,7 @@ CHECKED = 200  # values of one parameter that are tried out before anything is s
 
 
 def rebuilt(
-    folder: Path, program: Program, changed: Mapping[str, object], make_lm: MakeLM = lm
+    folder: Path, program: Program, changed: Mapping[str, object], make_lm: MakeLM = lm_for
 ) -> Program:
     """Return the program that is saved in a folder, with some parameters changed, and with the LMs
     and the environment of `program`, which has the same seats.
@@ -152,7 +152,7 @@ class Branch:
 
     label: str
     spec: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     space: Space = field(default_factory=dict)
     lms: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     file: str | None = None
@@ -316,7 +316,7 @@ class TuneSpace:
         """
         branch = self.branch(setting)
         prefix = self.prefix(branch)
-        own, lms = dict[str, Any](), dict[str, object]()
+        own, lms = dict[str, object](), dict[str, object]()
         for full, value in setting.items():
             name = full.removeprefix(prefix)
             if name.startswith(LMS):

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import TypeVar
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.settings import safe_path
+
+Job = TypeVar("Job")
 
 # A fork would share connections, and locks that threads hold.
 CONTEXT = multiprocessing.get_context("spawn")
@@ -29,7 +31,7 @@ ENDINGS = (EndpointDown, BudgetSpent, UserError, KeyboardInterrupt)
 
 
 def in_processes(
-    workers: int, work: Callable[[Any], None], job: Any, watch: Callable[[], None]
+    workers: int, work: Callable[[Job], None], job: Job, watch: Callable[[], None]
 ) -> None:
     """Run `work(job)` in so many new processes, and call `watch` now and then until all have ended.
 

@@ -261,7 +261,7 @@ def _narrow(
     return space, fixed
 
 
-def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
+def _compilation(where: str, spec: object) -> dict[str, Parameter]:
     """Return the parameters of `compile`: an optimizer, and where there is one, a preset.
 
     Raises UserError for an unknown optimizer or preset.

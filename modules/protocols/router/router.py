@@ -6,7 +6,7 @@ import json
 import random
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
 import dspy
 
@@ -225,15 +225,16 @@ class Router(
             counts[part][0] += 1
             counts[part][1] += bool(row.correct)
         total = counts[CHEAP][0] + counts[TEAM][0]
-        figures: dict[str, Any] = {"routed": counts[TEAM][0]}
+        figures: dict[str, object] = {"routed": counts[TEAM][0]}
         if left:
             figures[PERSON] = {"questions": left}
         if total:
             figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            figures[name] = {"questions": questions}
+            answered: dict[str, float] = {"questions": questions}
             if questions:
-                figures[name]["accuracy"] = right / questions
+                answered["accuracy"] = right / questions
+            figures[name] = answered
         return figures
 
 
