@@ -19,6 +19,9 @@ def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path)
     assert folkmoot("show", "run", "2").stdout == shown.stdout
     (row,) = json.loads(folkmoot("show", "run", "q1", "--json").stdout)
     assert (row["id"], row["correct"]) == ("q1", False)
+    unread = row | {"answer": None, "transcript": []}  # as a log that is imported may have it
+    Path("run/results.jsonl").write_text(json.dumps(unread) + "\n")
+    assert "the reply was: ''" in folkmoot("show", "run", "q1", code=0).stdout
     refused = folkmoot("show", "run", "q99")
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
 
