@@ -112,15 +112,13 @@ class Vote(NamedTuple):
         return _leaders(self.scores)
 
 
-def majority(
-    answers: Sequence[str | None], *, key: Key = str, decide_tie: DecideTie | None = None
-) -> Vote:
+def majority(answers: Sequence[str | None], *, key: Key = str) -> Vote:
     """Return the vote for the most frequent answer; an answer of None abstains.
 
-    A tie goes to the answer given first, or as `decide_tie` says. Answers with equal `key` are the
-    same answer, spelled as the first of them. Scores are numbers of votes.
+    A tie goes to the answer given first. Answers with equal `key` are the same answer, spelled as
+    the first of them. Scores are numbers of votes.
     """
-    return weighted(answers, [1.0] * len(answers), key=key, decide_tie=decide_tie)
+    return weighted(answers, [1.0] * len(answers), key=key)
 
 
 def weighted(

@@ -58,7 +58,7 @@ def plain_value(value: object, column: str, *, padded: bool) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     inside = value
-    if isinstance(value, Enum):  # as the two that follow, in examples of DSPy
+    if isinstance(value, Enum):  # like the next two, in examples of DSPy
         inside = value.value
     elif isinstance(value, BaseModel):
         inside = value.model_dump()

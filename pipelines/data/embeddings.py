@@ -92,8 +92,10 @@ class Embedder:
         where = self._where()
         here = isinstance(where, Path) or fetched(where)
         try:
-            if not here:
-                _reach(str(where))
+            if not here:  # asked once, since loading one that it lacks takes minutes to fail
+                from huggingface_hub import HfApi
+
+                HfApi().model_info(_on_hub(str(where)), timeout=_REACH_SECONDS)
             return SentenceTransformer(
                 str(where),
                 device="cpu",
@@ -125,13 +127,6 @@ class Embedder:
         if os.sep in self.model and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.model):
             raise UserError(f"there is no folder {self.model}: give the path of an embedding model")
         return self.model
-
-
-def _reach(name: str) -> None:
-    """Ask the hub once for a model, since loading one that it lacks takes minutes to fail."""
-    from huggingface_hub import HfApi
-
-    HfApi().model_info(_on_hub(name), timeout=_REACH_SECONDS)
 
 
 def fetched(name: str) -> bool:

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ...modules.base.errors import UserError, are_all, from_extra, said_by, system_errors
+from ...modules.base.errors import UserError, are_all, from_extra, is_number, said_by, system_errors
 from ...modules.base.files import CACHES, opened, read_regular
 from ...modules.base.keyed import without
 from ..base.wording import counted
@@ -430,16 +430,20 @@ def _read_delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
             yield from filter(None, _AFTER_RETURN.split(_decode(line, where)))
 
     text = lines()
-    first = next(text, "")
+    first, number = next(text, ""), 1
     bare = re.sub(r'"[^"]*"', "", first)
     # Of equally frequent signs the first one is taken, which is the usual one.
     delimiter = max(usual + _DELIMITERS, key=bare.count)
+    stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # which Excel writes for itself
+    if stated:
+        delimiter = stated[1]
+        first, number = next(text, ""), 2
     # Passages of a context may be longer than the 128 kB of a cell that Python stops at.
     csv.field_size_limit(max(MOST_ROW, csv.field_size_limit()))
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
-        where = f"line {reader.line_num + 1}"
+        where = f"line {reader.line_num + number}"
         row_size = 0
         try:
             cells = next(reader)
@@ -724,10 +728,7 @@ def _excel_row(row: Iterable[Any]) -> list[Any]:
     cells: list[Any] = []
     for cell in row:
         value = _filled(cell.value)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and "%" in cell.number_format:
+        if is_number(value) and "%" in cell.number_format:
             value = f"{100 * value:.10g}%"
         cells.append(value)
     while cells and cells[-1] is None:
@@ -740,8 +741,6 @@ def _check_parts(path: Path) -> None:
     unpacked = Unpacked(path, path.stat().st_size)
     with zipfile.ZipFile(path) as packed:
         for part in packed.infolist():
-            if not part.filename.endswith((".xml", ".rels")):
-                continue
             of_cells = "/worksheets/" in part.filename or "sharedStrings" in part.filename
             with packed.open(part) as opened:
                 text = unpacked.read(opened).replace(b"\0", b"")  # perhaps UTF-16

@@ -37,10 +37,8 @@ def export_report(
             files += _tables(group, folder, start)
             files.append(_answers(group, folder / f"{start}answers.csv"))
             files += _intervals(group, folder / f"{start}intervals.svg")
-            pictures = [("course", picture) for picture in group.course]
-            pictures += [("prices", picture) for picture in group.prices]
-            for run in runs:
-                pictures += [(run.name, picture) for picture in run.plots]
+            drawn = [*group.plots.items(), *((run.name, run.plots) for run in runs)]
+            pictures = [(name, picture) for name, plots in drawn for picture in plots]
             for place, (name, picture) in enumerate(pictures, 1):
                 slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
                 files.append(_picture(picture, f"{folder}/{start}plot-{place}-{slug}"))

@@ -79,18 +79,13 @@ class RunGroup:
         return unread_cause(alone, self.runs[0])
 
     @cached_property
-    def course(self) -> list[Picture]:
-        """The course of the contest."""
-        if self.contest is None:
-            return []
-        return contest_plots(self.contest, rate=self.is_rate)
-
-    @cached_property
-    def prices(self) -> list[Picture]:
-        """Score against price."""
-        if not self.comparison:
-            return []
-        return price_picture(self.comparison)
+    def plots(self) -> dict[str, list[Picture]]:
+        """The course of the contest, or score against price, by the name of what it shows."""
+        if self.contest is not None:
+            return {"course": contest_plots(self.contest, rate=self.is_rate)}
+        if self.comparison:
+            return {"prices": price_picture(self.comparison)}
+        return {}
 
     @property
     def is_rate(self) -> bool:

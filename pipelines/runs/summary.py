@@ -399,8 +399,7 @@ def grade_band(meta: Mapping[str, object]) -> str | None:
 def _percentiles(seconds: list[float]) -> Latency:
     if not seconds:
         return Latency()
-    several = seconds
-    if len(several) < 2:  # `quantiles` wants two at least; those of one question are all equal
-        several = [*seconds, *seconds]
+    # `quantiles` wants two at least; those of one question are all equal.
+    several = [*seconds, *seconds][: max(2, len(seconds))]
     percent = quantiles(several, n=100, method="inclusive")
     return Latency(mean=fmean(seconds), p50=percent[49], p90=percent[89], p99=percent[98])

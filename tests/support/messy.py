@@ -84,6 +84,8 @@ MESSY: Sequence[Messy] = (
          b"\xef\xbb\xbfid;question;answer\r\n1;Is a whale a fish, or not?;no\r\n",
          "boolean", "no", ""),
     Messy("mac.csv", b"question,answer\rWho?,Ada\rWhere?,Rome\r", "span", "Ada", ""),
+    Messy("stated.csv", text("sep=|", "question|answer", "Who, Ada, Bo or Cy?|Ada"), "span", "Ada",
+         ""),
     Messy("windows.csv", b"question,answer\nWhere is Gar\xe7on served?,in a caf\xe9\n", None,
          None, "line 2: not UTF-8; save the file as UTF-8 (in Excel: CSV UTF-8)"),
     Messy("commas.csv", text("question,answer,", f"{FISH},no,,,", ",,", "Is a hen a bird?,yes,"),
