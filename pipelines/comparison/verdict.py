@@ -143,10 +143,6 @@ class Verdict:
     rivals: dict[str, list[str]] = field(default_factory=dict)
     rival_usd: float | None = None
 
-    def fails(self, rule: str | None) -> bool:
-        """Return whether a build fails by this rule of `--fail-if`."""
-        return rule is not None and self.outcome in FAIL_IF[rule]
-
     def price_ratio(self, run: str) -> float | None:
         """Return the price of a run as a multiple of the reference's; None where one is not
         known.
