@@ -17,7 +17,7 @@ from .pairs import Pair
 from .panel import Panel
 from .table import Standing, table_lines
 from .verdict import FAIL_IF, WORSE, Verdict
-from .words import Said, say
+from .words import Sentence, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,13 +92,13 @@ class Comparison(list[Pair]):
 
     # Words
 
-    headline = Said(
+    headline = Sentence(
         "headline", "The headline: how the subject compares with the reference, in figures."
     )
-    short = Said(
+    short = Sentence(
         "short", "How the subject compares with the reference, in one sentence without intervals."
     )
-    how_sure = Said("how_sure", "The figures behind `short`; empty where there is no verdict.")
+    how_sure = Sentence("how_sure", "The figures behind `short`; empty where there is no verdict.")
 
     @property
     def sentences(self) -> list[str]:

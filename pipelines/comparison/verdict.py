@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...modules.base.errors import checked_among
 from ...modules.statistics.prices import cheapest, price_unit
 from .compared import Compared
-from .words import Said
+from .words import Sentence
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
@@ -110,7 +110,7 @@ class Recommendation:
     price: float | None
     leader_price: float | None
 
-    sentence = Said("take", "Which program to take and why.")
+    sentence = Sentence("take", "Which program to take and why.")
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "sentence": self.sentence}

@@ -32,7 +32,7 @@ def say(sentence: str, *values: object) -> str:
     return " ".join(_said(sentence, *values).split())
 
 
-class Said(property):
+class Sentence(property):
     """A property that is the sentence of this name about its owner."""
 
     def __init__(self, sentence: str, doc: str) -> None:
