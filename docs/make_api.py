@@ -98,7 +98,7 @@ INNER = {
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
     *("main", "answered", "failures", "mostly_unread", "unbeaten_choice", "met"),
     *("not_shown", "not_met", "near", "port", "routed", "answering", "spoken", "to_row", "socket"),
-    *("program_with", "spent", "requests", "ending", "Verdict.fails", "Rows.to_pandas"),
+    *("program_with", "spent", "requests", "ending", "Rows.to_pandas"),
     *("Check.grade", "CorpusEnvironment.close", "WikipediaEnvironment.close", "Pair.notes"),
     *("failure, other_metric, unread", "unread", "f1_outcome", "largest", "leader_price"),
     *("as_given", "lacks_weights", "metered_parts", "Question.given", "Metric.ended"),

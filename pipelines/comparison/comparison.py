@@ -16,8 +16,8 @@ from .compared import Compared
 from .pairs import Pair
 from .panel import Panel
 from .table import Standing, table_lines
-from .verdict import WORSE, Recommendation, Verdict
-from .words import Said, say
+from .verdict import FAIL_IF, WORSE, Verdict
+from .words import Sentence, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +30,7 @@ class Comparison(list[Pair]):
         runs: every run, the reference first.
         pairs: the other runs (`a`) with the reference (`b`), then among one another.
         notes: sentences about what the figures leave out.
+        recommendation: the cheapest program that no other is shown to beat, or None.
         panel: whether a majority vote of some runs beats the best of them, or None.
         stopped: why the baseline ended early; it is compared on the questions that it has.
     """
@@ -44,7 +45,7 @@ class Comparison(list[Pair]):
     ) -> None:
         super().__init__(pairs)
         self.runs, self.pairs = list(runs), list(pairs)
-        self.verdict = verdict
+        self.verdict, self.recommendation = verdict, verdict.recommendation
         self.notes = list(notes)
         self.panel = panel
         self.stopped: str | None = None
@@ -66,11 +67,6 @@ class Comparison(list[Pair]):
         return [pair for pair in self.against if not pair.cause]
 
     @property
-    def recommendation(self) -> Recommendation | None:
-        """The cheapest program that no other is shown to beat."""
-        return self.verdict.recommendation
-
-    @property
     def lead(self) -> Pair | None:
         """The pair that the headline is about; None if several runs are all worse, or none has a
         verdict.
@@ -85,7 +81,7 @@ class Comparison(list[Pair]):
 
     def fails(self, rule: str | None) -> bool:
         """Return whether a build fails by this rule of `--fail-if`."""
-        return self.verdict.fails(rule)
+        return rule is not None and self.verdict.outcome in FAIL_IF[rule]
 
     def plot(self, path: str | Path) -> Path:
         """Draw how far each run is from the reference, with intervals, as PNG or SVG. Raises
@@ -96,13 +92,13 @@ class Comparison(list[Pair]):
 
     # Words
 
-    headline = Said(
+    headline = Sentence(
         "headline", "The headline: how the subject compares with the reference, in figures."
     )
-    short = Said(
+    short = Sentence(
         "short", "How the subject compares with the reference, in one sentence without intervals."
     )
-    how_sure = Said("how_sure", "The figures behind `short`; empty where there is no verdict.")
+    how_sure = Sentence("how_sure", "The figures behind `short`; empty where there is no verdict.")
 
     @property
     def sentences(self) -> list[str]:

@@ -285,8 +285,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
             shared: dict[str, Any] = {
                 "lm": arm.lm,
                 "metric": plan.metric,
-                "concurrency": request.concurrency,
-                **request.named(*LIMITS),
+                **request.named("concurrency", *LIMITS),
             }
             match = arm.match
             if request.single is None:

@@ -11,7 +11,7 @@ from ...modules.statistics.statistics import Difference, Interval
 from ..runs.caveats import FEWEST, FEWEST_EXACT, smallest_difference
 from .compared import SURE
 from .verdict import NOT_COMPARABLE, UNDECIDED, A, B
-from .words import Said, say
+from .words import Sentence, say
 
 MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
 PAIRED_T = "paired t-test"
@@ -185,17 +185,17 @@ class Pair:
 
     # Words
 
-    headline = Said("pair_headline", "The outcome in a few words, without a full stop.")
-    figures = Said(
+    headline = Sentence("pair_headline", "The outcome in a few words, without a full stop.")
+    figures = Sentence(
         "figures", "Both scores and their difference with its interval, without a full stop."
     )
-    verdict = Said("pair_verdict", "The outcome in figures.")
-    sure = Said("sure", "The interval, the test and what it shows.")
-    price = Said("price", "The price of a compared with that of b.")
-    no_worse_words = Said(
+    verdict = Sentence("pair_verdict", "The outcome in figures.")
+    sure = Sentence("sure", "The interval, the test and what it shows.")
+    price = Sentence("price", "The price of a compared with that of b.")
+    no_worse_words = Sentence(
         "no_worse", "Whether a is shown to be at most the margin worse; empty where nobody asked."
     )
-    few_clusters = Said(
+    few_clusters = Sentence(
         "few_clusters",
         "A warning where there are too few clusters; empty where there are enough, or none.",
     )

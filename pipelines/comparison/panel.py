@@ -10,7 +10,7 @@ from operator import itemgetter
 from ...modules.statistics.panels import PanelScores, best_panel
 from .compared import SURE, Compared
 from .tested import VotedAnswer
-from .words import Said
+from .words import Sentence
 
 MOST_MEMBERS = 5
 
@@ -33,7 +33,7 @@ class Panel(PanelScores):
     def better(self) -> bool:
         return self.p < SURE and self.difference > 0
 
-    sentence = Said("panel", "Whether a vote is shown to beat the best run, and its members.")
+    sentence = Sentence("panel", "Whether a vote is shown to beat the best run, and its members.")
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "members": list(self.members), "sentence": self.sentence}

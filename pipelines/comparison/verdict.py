@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...modules.base.errors import checked_among
 from ...modules.statistics.prices import cheapest, price_unit
 from .compared import Compared
-from .words import Said
+from .words import Sentence
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
@@ -110,7 +110,7 @@ class Recommendation:
     price: float | None
     leader_price: float | None
 
-    sentence = Said("take", "Which program to take and why.")
+    sentence = Sentence("take", "Which program to take and why.")
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "sentence": self.sentence}
@@ -142,10 +142,6 @@ class Verdict:
     prices: dict[str, float | None]
     rivals: dict[str, list[str]] = field(default_factory=dict)
     rival_usd: float | None = None
-
-    def fails(self, rule: str | None) -> bool:
-        """Return whether a build fails by this rule of `--fail-if`."""
-        return rule is not None and self.outcome in FAIL_IF[rule]
 
     def price_ratio(self, run: str) -> float | None:
         """Return the price of a run as a multiple of the reference's; None where one is not

@@ -33,11 +33,12 @@ def say(sentence: str, *values: object) -> str:
     return " ".join(_said(sentence, *values).split())
 
 
-class Said(property):
+class Sentence(property):
     """A property that is the sentence of this name about its owner."""
 
     def __init__(self, sentence: str, doc: str) -> None:
-        super().__init__(partial(say, sentence), doc=doc)
+        super().__init__(partial(say, sentence))
+        self.__doc__ = doc
 
 
 def _said(sentence: str, *values: object) -> str:

@@ -50,7 +50,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         return card
     rate = contest.is_rate
     card.ended(contest.result["stopped"])
-    card.paid(contest.paid)
+    card.paid(contest.paid, contest.result.get("lost"))
     card.children = list(contest.folders.values())
     card.sentences = contest.sentences
     card.course = partial(_course, contest)

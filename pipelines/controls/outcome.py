@@ -16,7 +16,7 @@ from ...modules.statistics.statistics import Estimate
 from ..base.cards import ShownResult
 from ..base.journal import read_object
 from ..base.wording import counted, signed_interval
-from ..comparison.words import Said
+from ..comparison.words import Sentence
 from ..plots.figure import BLUE, GREY, ORANGE, Units, new_figure, saved
 
 HOME, CONTROLS, RESULT, WATERFALL = "controls", "controls.json", "result", "waterfall.png"
@@ -86,7 +86,7 @@ class Controls(ShownResult):
             return NAMES
         return NAMES | ACTS
 
-    sentence = Said("gain", "The gain, and how much of it is the vote and what peers say.")
+    sentence = Sentence("gain", "The gain, and how much of it is the vote and what peers say.")
 
     def plot(self, path: str | Path) -> Path:
         """Draw the parts as steps with their 95% intervals, from the score of one first answer to

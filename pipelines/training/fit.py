@@ -52,11 +52,10 @@ def train_as_planned(plan: ReplayPlan | LivePlan) -> Trained:
     request = plan.request
     with out_folder(plan.out) as (folder, keep), displayed_training(request.progress) as tell:
         how: Any = {
-            "preset": request.preset,
             "options": plan.options,
             "data": plan.source,
-            "tracking": request.tracking,
             "progress": tell,
+            **request.named("preset", "tracking"),
         }
         if isinstance(plan, ReplayPlan):
             what = (plan.network, plan.outcomes, plan.training, folder)
@@ -72,7 +71,7 @@ def _asked(plan: LivePlan, folder: Path, how: dict[str, Any]) -> Trained:
     folder.
     """
     request = plan.request
-    how |= {"lm": plan.lm, "record": request.record, "cache": request.cache}
+    how |= {"lm": plan.lm, **request.named("record", "cache")}
     # One account for the training and its test: a budget that the training has spent asks no test
     # question.
     with open_books(account=plan.account(folder)):
@@ -99,10 +98,7 @@ def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
         plan.test,
         lm=plan.lm,
         out=folder,
-        record=request.record,
-        concurrency=request.concurrency,
-        cache=request.cache,
-        tracking=request.tracking,
+        **request.named("record", "concurrency", "cache", "tracking", "progress"),
         settings={
             "command": "train",
             "program_spec": f"network:{folder}",
@@ -110,7 +106,6 @@ def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
             "train": plan.source,
             "train_fingerprint": data.fingerprint(plan.questions),
         },
-        progress=request.progress,
     )
 
 

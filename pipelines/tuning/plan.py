@@ -11,6 +11,7 @@ from typing import Any
 import optuna
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without_none
 from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.request import as_noted, folder_at, pairs_text
@@ -104,18 +105,18 @@ class StudyPlan:
 
     def to_dict(self) -> dict[str, object]:
         names = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency")
-        training = dict[str, int]()
-        if self.job.space.trains:
-            training["most_training_calls"] = self.most_training
-        if self.job.space.compiles:
-            training["most_compiling_calls"] = self.most_compiling
+        # Of a study that neither trains nor compiles, neither is said.
+        learning = {
+            "most_training_calls": self.most_training or None,
+            "most_compiling_calls": self.most_compiling or None,
+        }
         return {
             **{name: str(getattr(self.request, name)) for name in names},
             "cache": str(self.request.cache),
             "objectives": str(self.job.objectives),
             "storage": safe_url(self.job.storage),
             "most_calls": self.most_calls,
-            **training,
+            **without_none(learning),
             "default_trial": self.estimate.to_dict(),
             "space": self.job.space.to_dict(),
         }

@@ -147,12 +147,12 @@ class Study(ShownResult):
         """Return the report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
-        kept = without(self.report, ("table", "space", "versions"))
-        calls = {
+        return {
+            "out": str(self.folder),
+            **without(self.report, ("table", "space", "versions")),
             "calls_made": self.report.paid["calls"],
             "calls_saved": self.report.calls["saved"],
         }
-        return {"out": str(self.folder), **kept, **calls}
 
     @property
     def trials(self) -> list[TrialEntry]:

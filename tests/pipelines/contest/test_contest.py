@@ -200,9 +200,12 @@ def test_the_course_of_a_contest_is_kept(won: fm.Contest, tmp_path: Path) -> Non
     assert "The distance of each program from one prompt" in page.path.read_text()
     assert page.figures["warnings"] == []
     assert [run.name for run in fm.compare(str(tmp_path / "out")).runs] == list(contest.runs)
-    damaged = json.loads((tmp_path / "out" / "contest.json").read_text())
-    damaged["result"]["standings"] = [{"name": "x"}]
-    (tmp_path / "out" / "contest.json").write_text(json.dumps(damaged))
+    written = json.loads((tmp_path / "out" / "contest.json").read_text())
+    written["result"]["lost"] = {"calls": 2, "cost_usd": None}
+    (tmp_path / "out" / "contest.json").write_text(json.dumps(written))
+    assert "; 2 calls without an answer" in "".join(KIND.card(tmp_path / "out").lines())
+    written["result"]["standings"] = [{"name": "x"}]
+    (tmp_path / "out" / "contest.json").write_text(json.dumps(written))
     with pytest.raises(fm.UserError, match="is damaged"):
         fm.report(tmp_path / "out")
     (contest.folders["crew"] / "results.jsonl").unlink()
