@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -23,13 +23,22 @@ from ..base.errors import UserError, first_fault, system_errors
 from ..base.files import read_regular, write_whole
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document
 
-if TYPE_CHECKING:
-    from .program import Program
+T = TypeVar("T")
 
 _installed = cache(version)
 
 FORMAT = 1
 PACKAGES = ("folkmoot", "dspy")
+
+
+class Saveable(Protocol):
+    """The methods of a program that saving needs."""
+
+    def describe(self) -> Described: ...
+
+    def seats(self) -> Mapping[str, Seat]: ...
+
+    def parts(self, kind: type[T]) -> list[tuple[str, T]]: ...
 
 
 class _Strict(BaseModel):
@@ -96,7 +105,7 @@ class SavedProgram(_Strict):
     program_hash: str
 
 
-def dspy_parameters(program: Program) -> dict[str, Parameter]:
+def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
     """Return every DSPy parameter by DSPy's name for it; unlike DSPy, also those of compiled
     members, which are frozen.
     """
@@ -127,13 +136,13 @@ def dspy_parameters(program: Program) -> dict[str, Parameter]:
     return parameters
 
 
-def predictors_of(program: Program) -> dict[str, dspy.Predict]:
+def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     """Return the predictors among `dspy_parameters`."""
     parameters = dspy_parameters(program).items()
     return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
-def learned_in(program: Program) -> dict[str, Parameter]:
+def learned_in(program: Saveable) -> dict[str, Parameter]:
     """Return the other parameters: the weights of strategy networks. Each has an `identity`, and
     `save` and `load` for its own folder.
 
@@ -169,7 +178,7 @@ def check_kept(program: dspy.Module) -> None:
             )
 
 
-def hashes(program: Program) -> dict[str, str]:
+def hashes(program: Saveable) -> dict[str, str]:
     """Return `prompt_hash`, over instructions, fields and demos of every predictor, and
     `program_hash`, over those and the structure.
     """
@@ -182,7 +191,7 @@ def hashes(program: Program) -> dict[str, str]:
     return hashes_of(program.describe(), prompts)
 
 
-def state_of(program: Program) -> SavedProgram:
+def state_of(program: Saveable) -> SavedProgram:
     """Return the program as it is written. Raises UserError for a part that JSON cannot hold."""
     for name in ("forward", "aforward", "solve"):
         if name in vars(program):
@@ -233,7 +242,7 @@ def state_of(program: Program) -> SavedProgram:
     return checked_document(_plain(document), "the program")
 
 
-def seats_by_predictor(program: Program) -> dict[str, str]:
+def seats_by_predictor(program: Saveable) -> dict[str, str]:
     """Return the agent of each predictor by the predictor's DSPy name; empty for a predictor that
     belongs to no agent.
     """
@@ -262,7 +271,7 @@ def saved_lm(lm: dspy.BaseLM) -> SavedLM:
         ) from None
 
 
-def write(program: Program, folder: Path) -> None:
+def write(program: Saveable, folder: Path) -> None:
     """Write the program into a folder, which is created if it is missing. Each file is written
     whole or not at all, and `program.json` last, so that its folder is complete. Raises UserError
     if the folder cannot be written.

@@ -104,12 +104,16 @@ class CommandOption(NamedTuple):
         return next(own, "--" + self.field.name.replace("_", "-"))
 
 
-@cache
 def command_options(request: Any) -> Mapping[str, CommandOption]:
     """Return the command-line options of a request or view by field: its own first, then those of
     its base classes. A field is an option if it is `Annotated` with one; a type before that is the
     one that the command line parses, if Python takes another.
     """
+    return _options(request)  # for type checkers, a class is not known to have a hash
+
+
+@cache
+def _options(request: Any) -> Mapping[str, CommandOption]:
     hints = get_type_hints(request, include_extras=True)
     declared = {own.name: own for own in fields(request)}
     names = dict.fromkeys(

@@ -11,9 +11,9 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.base.saved_file import FILE, MAX_BYTES, check_document
-from ...modules.protocols.program import Program
 from ...modules.protocols.saved import (
     FORMAT,
+    Saveable,
     SavedProgram,
     checked_document,
     hashes_of,
@@ -91,7 +91,7 @@ def read_saved(folder: Path) -> SavedProgram:
 
 
 def restore(
-    program: Program,
+    program: Saveable,
     saved: SavedProgram,
     folder: Path,
     *,

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 from aiohttp import web
-from anyio.from_thread import start_blocking_portal
 
 Reply = Callable[[dict[str, object]], "str | tuple[int, dict[str, str], object]"]
 
@@ -47,18 +46,23 @@ class LoopbackServer:
     """
 
     def __init__(self, *routes: web.RouteDef) -> None:
-        self.port, self._routes, self._open = 0, routes, ExitStack()
+        self.port = 0
+        self._routes = routes
+        self._ready = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="loopback-server", daemon=True
+        )
 
     def __enter__(self) -> Self:
-        portal = self._open.enter_context(start_blocking_portal())
-        self._open.enter_context(portal.wrap_async_context_manager(self._served()))
+        self._thread.start()
+        assert self._ready.wait(10), "the server did not start"
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.close()
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(10)
 
-    @asynccontextmanager
-    async def _served(self) -> AsyncIterator[None]:
+    async def _serve(self) -> None:
         app = web.Application(client_max_size=64 * 2**20)
         app.add_routes(self._routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
@@ -66,7 +70,9 @@ class LoopbackServer:
         # With port 0 the system chooses a free one.
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         self.port = runner.addresses[0][1]
-        yield
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        await self._ended.wait()
         await runner.cleanup()
 
 

@@ -69,14 +69,6 @@ class Cursor(BaseModel):
     asks: bool = Field(default=False, exclude=True)
     file: int | None = Field(default=None, exclude=True)
 
-    def of_kind(self, kind: str) -> Beginning:
-        """Return the notes of the run of a kind, to be changed in place."""
-        return self.noted.setdefault(kind, Beginning())
-
-    def state(self, key: str) -> RunState:
-        """Return the state of a run, to be changed in place."""
-        return self.runs.setdefault(key, RunState())
-
     def save(self, *, clean: bool = False) -> None:
         """Write the file in place; after a full disk or a kill, the next push asks the store what
         it holds.
@@ -157,7 +149,7 @@ def now() -> int:
 def note_end(folder: Path, kind: str, ended: int) -> None:
     """Note when a run ended."""
     with cursor_of(folder) as cursor:
-        cursor.of_kind(kind).ended = ended
+        cursor.noted.setdefault(kind, Beginning()).ended = ended
         cursor.save(clean=cursor.clean)
 
 

@@ -98,7 +98,15 @@ class Tracking(Untracked):
                 if self._thread.is_alive():
                     self.missing["the run"] = "it does not answer in time"
                     self._wait()
-                self._warn()
+                if self.missing:
+                    reasons = dict.fromkeys(self.missing.values())
+                    warnings.warn(
+                        f"the tracking store did not take {', '.join(self.missing)} "
+                        f"({'; '.join(reasons)}): {self.folder} has everything, and `folkmoot push "
+                        f"{self.folder}` sends it",
+                        RuntimeWarning,
+                        stacklevel=3,
+                    )
             else:
                 note_end(self.folder, self.kind, self._ended)
 
@@ -108,17 +116,6 @@ class Tracking(Untracked):
             self._status = status
             self._ending.set()
             self._thread.join(FINISH_SECONDS)
-
-    def _warn(self) -> None:
-        if self.missing:
-            reasons = dict.fromkeys(self.missing.values())
-            warnings.warn(
-                f"the tracking store did not take {', '.join(self.missing)} "
-                f"({'; '.join(reasons)}): {self.folder} has everything, and `folkmoot push "
-                f"{self.folder}` sends it",
-                RuntimeWarning,
-                stacklevel=4,
-            )
 
     def _work(self) -> None:
         try:

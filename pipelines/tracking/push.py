@@ -122,7 +122,8 @@ class _Push:
 
     def _run(self, entry: RunEntry, cursor: Cursor, above: Run | None) -> StoredRun:
         """Send the missing parts of a run, and of the runs below it."""
-        stored = StoredRun(self.client, entry, cursor.state(entry.key), above, asks=cursor.asks)
+        state = cursor.runs.setdefault(entry.key, RunState())
+        stored = StoredRun(self.client, entry, state, above, asks=cursor.asks)
         if stored.lacks():
             note_id(entry, str(stored.run.info.run_id))  # a deleted run lacks everything
             cursor.save()
@@ -154,7 +155,8 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
     with quiet(), cursor_of(folder) as cursor:
         entry = entries_in(folder, cursor, kind)[-1]
         entry = replace(entry, status="RUNNING", metrics=figures, step=step, note=None)
-        stored = StoredRun(open_client(), entry, cursor.state(entry.key), None, asks=cursor.asks)
+        state = cursor.runs.setdefault(entry.key, RunState())
+        stored = StoredRun(open_client(), entry, state, None, asks=cursor.asks)
         run_id = str(stored.run.info.run_id)
         # Kept before the store shows it as running, so that the next push ends it again.
         stored.state.sent.pop("end", None)
