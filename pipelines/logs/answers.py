@@ -108,12 +108,12 @@ class Record:
     def value(self, *paths: str) -> Any:
         return self.found(*paths)[1]
 
-    def object(self, *paths: str) -> Record:
+    def inner(self, *paths: str) -> Record:
         """Return an object; an empty one for null."""
         name, value = self.found(*paths)
         return Record(self.where, value, name)
 
-    def list(self, *paths: str) -> list[Any]:
+    def members(self, *paths: str) -> list[Any]:
         """Return a list; an empty one for null."""
         name, value = self.found(*paths)
         if value is not None and not isinstance(value, list):
@@ -122,7 +122,7 @@ class Record:
 
     def objects(self, *paths: str) -> list[Record]:
         """Return the objects in a list."""
-        return [Record(self.where, item, paths[0]) for item in self.list(*paths)]
+        return [Record(self.where, item, paths[0]) for item in self.members(*paths)]
 
     def text(self, *paths: str) -> str | None:
         return log_text(self.value(*paths))

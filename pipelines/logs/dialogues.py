@@ -19,7 +19,7 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
             continue
         name = row.name("question_id")
         asked[name] = asked.get(name) or row.text("question")
-        turns = row.list("turns")
+        turns = row.members("turns")
         if not turns:
             raise row.fault("there are no 'turns'; give [round, agent, answer] for each")
         yield LogAnswer(

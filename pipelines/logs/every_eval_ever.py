@@ -61,7 +61,7 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             group=row.name_if_any("metadata.subject"),
             task=row.name("evaluation_name"),
             text=text,
-            prompt_tokens=row.object("token_usage").prompt_tokens(),
+            prompt_tokens=row.inner("token_usage").prompt_tokens(),
             completion_tokens=row.count("token_usage.output_tokens"),
             seconds=row.seconds("performance.latency_ms"),
             error=error,

@@ -50,7 +50,7 @@ def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         document = log_document(path)
         if not isinstance(document.value("samples"), list):
             raise document.fault("there are no 'samples' in it; give a log that has them")
-        for place, sample in enumerate(document.list("samples"), 1):
+        for place, sample in enumerate(document.members("samples"), 1):
             row = Record(f"{path}, sample {place}", sample, "samples")
             yield _sample(row, document, Unpacked(path), scorer)
         return
@@ -112,7 +112,7 @@ class _Packed:
             if name.startswith(f"{home}/attachments/"):
                 raw, where = self.member(name)
                 part = Record(where, {"texts": json_value(raw, where), "first": Path(name).stem})
-                for number, text in enumerate(part.list("texts"), part.count("first") or 0):
+                for number, text in enumerate(part.members("texts"), part.count("first") or 0):
                     texts[str(number)] = text
         return texts
 
@@ -143,12 +143,12 @@ def _moment(written: object) -> str:
 
 
 def _sample(row: Record, header: Record, unpacked: Unpacked, wanted: str | None) -> LogAnswer:
-    text_of = partial(_text_of, row.object("attachments").fields, unpacked)
+    text_of = partial(_text_of, row.inner("attachments").fields, unpacked)
     error = row.text("error.message", "error")
     # Somebody stopped the run: the model has neither answered nor failed.
     if error is not None and "CancelledError" in error:
         return row.left_out("cancelled")
-    scores = row.object("scores")
+    scores = row.inner("scores")
     scorer = _scorer_in(scores, header, wanted)
     # Of a sample that failed there may be no score at all: then this is empty.
     score = Record(row.where, scores.fields.get(scorer), "scores")
@@ -216,12 +216,12 @@ def _own_usage(row: Record, header: Record) -> list[Record]:
     """Return the usage of the model that is evaluated, without that of others, such as a grader; of
     a log that names no usage of that model, the usage of all.
     """
-    used, roles = row.object("model_usage").fields, row.object("role_usage").fields
+    used, roles = row.inner("model_usage").fields, row.inner("role_usage").fields
     model = str(header.value("eval.model"))
     if model not in used:
         return [Record(row.where, usage, "model_usage") for usage in used.values()]
     own = dict(Record(row.where, used[model], "model_usage").fields)
-    models = header.object("eval.model_roles")
+    models = header.inner("eval.model_roles")
     for role, usage in roles.items():
         if models.value(f"{role}.model", role) not in (None, model):
             continue  # it is not in this model's usage

@@ -50,7 +50,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         number = str(target)
         if options and number.isdigit() and int(number) < len(options):
             target = list(options)[int(number)]
-        doc = row.object("doc").fields
+        doc = row.inner("doc").fields
         asked = next((doc[key] for key in _QUESTIONS if isinstance(doc.get(key), str)), None)
         yield LogAnswer(
             row.where,

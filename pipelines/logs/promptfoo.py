@@ -51,7 +51,7 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     if len(places) > len(tests):  # some tests are repeats, whose numbers would leave gaps
         tests = _in_order(tests)
     for row in _rows(path, results):
-        values = {**row.object("testCase.vars").fields, **row.object("vars").fields}
+        values = {**row.inner("testCase.vars").fields, **row.inner("vars").fields}
         agent, number = row.name("provider.label", "provider.id", "provider"), numbers[_prompt(row)]
         if number:
             agent = f"{agent} prompt {number + 1}"

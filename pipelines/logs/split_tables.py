@@ -30,8 +30,8 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
     table = log_document(path)
     rows = []
     # of columns with the same name the first one counts, which is set last
-    names = [str(name) for name in reversed(table.list("columns"))]
-    for number, cells in enumerate(table.list("data"), 1):
+    names = [str(name) for name in reversed(table.members("columns"))]
+    for number, cells in enumerate(table.members("data"), 1):
         where = f"{path}, row {number}"
         if not isinstance(cells, list) or len(cells) != len(names):
             raise UserError(
@@ -103,7 +103,7 @@ def _first(row: Record, *names: str) -> str | None:
 
 def _traced(row: Record, name: str) -> Record:
     """Return the object under the key of a trace's metadata that ends with `name`."""
-    fields = row.object("trace_metadata").fields
+    fields = row.inner("trace_metadata").fields
     value = next((fields[key] for key in fields if str(key).endswith(name)), None)
     if isinstance(value, str):
         value = json_value(value.encode(), row.where)

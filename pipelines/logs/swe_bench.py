@@ -69,7 +69,7 @@ def _verdicts(report: Record) -> dict[str, bool]:
 def _listed(report: Record, *names: str) -> set[str]:
     tasks: set[str] = set()
     for name in filter(partial(_is_listed, report.fields), names):
-        tasks.update(log_name(task, name, report.where) for task in report.list(name))
+        tasks.update(log_name(task, name, report.where) for task in report.members(name))
     return tasks
 
 
@@ -85,7 +85,7 @@ def leaderboards(path: Path) -> Iterator[LogAnswer]:
     seen: set[str] = set()
     for board in log_document(path).objects("leaderboards"):
         for entry in board.objects("results"):
-            agent, details = entry.name("name"), entry.object("per_instance_details")
+            agent, details = entry.name("name"), entry.inner("per_instance_details")
             # The same entry stands on several boards.
             if details.fields and agent not in seen:
                 seen.add(agent)
@@ -143,7 +143,7 @@ def _trajectory(folder: Path, task: str) -> Record:
     for place in [folder / below / name for below in (task, "") for name in named]:
         # A task's name comes from the log, and must not lead out of its folder.
         if place.is_file() and folder.resolve() in place.resolve().parents:
-            return log_document(place).object("info")
+            return log_document(place).inner("info")
     return Record("", None)
 
 

@@ -44,7 +44,7 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
     agent = _agent(about.text("agent_name"), about.text("model_name")) or entrant_of(path)
     values = [document.fields]
     if "is_resolved" not in document.fields:
-        values = document.list("results")
+        values = document.members("results")
     results = [
         Record(f"{path}, result {number}", value, "results")
         for number, value in enumerate(values, start=1)
@@ -98,7 +98,7 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
     if unjudged and "Agent" not in (problem or ""):
         yield trial.left_out("that their harness could not judge")
         return
-    rewards = trial.object("verifier_result.rewards")
+    rewards = trial.inner("verifier_result.rewards")
     names = {"reward"}.intersection(rewards.fields) or {*rewards.fields}
     if len(names) > 1:
         yield trial.left_out("with several rewards, none of which is called 'reward'")

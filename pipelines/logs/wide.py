@@ -44,7 +44,7 @@ def wide(path: Path) -> Iterator[LogAnswer]:
             continue
         dataset, gold, marks = row.text("dataset"), row.text("gold"), row.value("correct")
         names = agents.get(dataset) if isinstance(agents, Mapping) else agents
-        answers = [log_text(cell) for cell in row.list("answers")]
+        answers = [log_text(cell) for cell in row.members("answers")]
         if not isinstance(names, list) or len(names) != len(answers):
             raise row.fault("'answers' has not one entry for each agent of the header; correct it")
         if marks is None and gold is None:
@@ -78,10 +78,10 @@ def outcomes_by_task(path: Path) -> Iterator[LogAnswer]:
     tasks: list[object] = []
     for row in log_rows(path):
         if "tasks" in row.fields:
-            tasks = row.list("tasks")
+            tasks = row.members("tasks")
             continue
         agent, marks = row.name("agent"), row.value("solved")
-        columns = [row.list("successes"), row.list("trials")]
+        columns = [row.members("successes"), row.members("trials")]
         if isinstance(marks, str):
             columns = [[*marks]]
         if any(len(column) != len(tasks) for column in columns):
