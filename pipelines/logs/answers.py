@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
 from typing import IO, Any, NamedTuple
@@ -90,34 +89,39 @@ class Record:
         return UserError(f"{self.where}: {problem}")
 
     def found(self, *paths: str) -> tuple[str, Any]:
-        """Return the name of a field, and its value as it stands there."""
+        """Return the path of a field, and its value as it stands there."""
         for path in paths:
             # a name of the log's own may have a dot in it
-            outer, name = ((), path) if path in self.fields else _split(path)
-            fields = self.fields
-            for part in outer:
-                inner = fields.get(part)
-                if isinstance(inner, str) and part in paths:
-                    inner = None
-                fields = Record(self.where, inner, part).fields
-            value = fields.get(name)
+            value = self.fields.get(path)
+            if value is None and "." in path:
+                value = self._below(path, paths)
             if not _is_blank(value):
                 break
-        return name, value
+        return path, value
+
+    def _below(self, path: str, paths: Sequence[str]) -> Any:
+        *outer, name = path.split(".")
+        fields = self.fields
+        for part in outer:
+            inner = fields.get(part)
+            if isinstance(inner, str) and part in paths:
+                return None
+            fields = Record(self.where, inner, part).fields
+        return fields.get(name)
 
     def value(self, *paths: str) -> Any:
         return self.found(*paths)[1]
 
     def inner(self, *paths: str) -> Record:
         """Return an object; an empty one for null."""
-        name, value = self.found(*paths)
-        return Record(self.where, value, name)
+        path, value = self.found(*paths)
+        return Record(self.where, value, path)
 
     def members(self, *paths: str) -> list[Any]:
         """Return a list; an empty one for null."""
-        name, value = self.found(*paths)
+        path, value = self.found(*paths)
         if value is not None and not isinstance(value, list):
-            raise self.fault(f"{name!r} is not a list; export the log again")
+            raise self.fault(f"{path!r} is not a list; export the log again")
         return value or []
 
     def objects(self, *paths: str) -> list[Record]:
@@ -128,22 +132,23 @@ class Record:
         return log_text(self.value(*paths))
 
     def name(self, *paths: str) -> str:
-        name, value = self.found(*paths)
-        return log_name(value, name, self.where)
+        path, value = self.found(*paths)
+        return log_name(value, path, self.where)
 
     def name_if_any(self, *paths: str) -> str | None:
         """Return a name as `name` does, or None for null and blanks."""
-        return None if self.text(*paths) is None else self.name(*paths)
+        path, value = self.found(*paths)
+        return None if _is_blank(value) else log_name(value, path, self.where)
 
     def amount(self, *paths: str) -> float | None:
         """Return a number of at least 0, or None."""
-        name, value = self.found(*paths)
+        path, value = self.found(*paths)
         text = log_text(value)
         if text is None:
             return None
         number = number_in(text)
         if number is None or number < 0:
-            raise self.fault(f"{name!r} is {_shown(value)}; give a number of at least 0, or none")
+            raise self.fault(f"{path!r} is {_shown(value)}; give a number of at least 0, or none")
         return number
 
     def count(self, *paths: str) -> int | None:
@@ -160,13 +165,13 @@ class Record:
         """Return whether an answer is right, said as true or false, 1 or 0; None where the log has
         no verdict.
         """
-        name, value = self.found(*paths)
+        path, value = self.found(*paths)
         if is_unscored(value):
             return None
         is_right = _RIGHT.get(str(value).strip().lower())
         if is_right is None:
             raise self.fault(
-                f"{name!r} is {_shown(value)}, neither right nor wrong; give true or false, 1 or 0"
+                f"{path!r} is {_shown(value)}, neither right nor wrong; give true or false, 1 or 0"
             )
         return is_right
 
@@ -197,12 +202,6 @@ class Record:
         return LogAnswer(self.where, left_out=why)
 
 
-@cache
-def _split(path: str) -> tuple[tuple[str, ...], str]:
-    *outer, name = path.split(".")
-    return (*outer,), name
-
-
 def is_unscored(grade: object) -> bool:
     """Return whether nothing stands where a grade should, or the NaN that pandas writes for a
     gap.
@@ -211,7 +210,7 @@ def is_unscored(grade: object) -> bool:
     return text is None or text.strip().casefold() == "nan"
 
 
-def verdict_of(score: float | None) -> bool | None:
+def right_by(score: float | None) -> bool | None:
     """Return whether an answer with this score is right; None for a score between, and for none."""
     return score == 1 if score in (0, 1) else None
 

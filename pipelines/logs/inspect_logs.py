@@ -24,7 +24,7 @@ from .answers import (
     lettered,
     log_document,
     log_text,
-    verdict_of,
+    right_by,
 )
 
 with suppress(ImportError):
@@ -168,7 +168,7 @@ def _sample(row: Record, header: Record, unpacked: Unpacked, wanted: str | None)
     if options and answer not in (None, *options):
         options = None
     usages = _own_usage(row, header)
-    correct = verdict_of(value)
+    correct = right_by(value)
     return LogAnswer(
         row.where,
         row.name("id"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .answers import LogAnswer, Record, lettered, table_rows, verdict_of
+from .answers import LogAnswer, Record, lettered, right_by, table_rows
 from .swe_bench import repository_of
 from .terminal_bench import entrant_of
 
@@ -105,5 +105,5 @@ def _by_our_names(row: Record, acts: bool) -> Record:
         if called is not None:
             named[name] = named[called]
     if acts and "correct" not in named and "score" in named:
-        named["correct"] = verdict_of(Record(row.where, named).amount("score"))
+        named["correct"] = right_by(Record(row.where, named).amount("score"))
     return Record(row.where, named)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...modules.base.errors import UserError
 from ..base.journal import read_object
-from .answers import LogAnswer, Record, log_document, log_name, verdict_of
+from .answers import LogAnswer, Record, log_document, log_name, right_by
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(__|T|_)\d\d-\d\d-\d\d.*")
 _NEVER_BEGAN = "that ended before their agent began"
@@ -114,7 +114,7 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
         trial.where,
         trial.name("task_name"),
         log_name(agent or path.absolute().parents[1].name, "agent", trial.where),
-        correct=verdict_of(reward),
+        correct=right_by(reward),
         group=trial.text("source"),
         prompt_tokens=trial.count("agent_result.n_input_tokens"),
         completion_tokens=trial.count("agent_result.n_output_tokens"),
