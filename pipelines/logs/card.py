@@ -27,7 +27,9 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.sentences += [f"Read as: {how}." for how in document.get("read_as") or ()]
     card.children = [folder / place for place in agents.values()]
     card.files = [folder / OUTCOMES]
-    card.next = shlex.join(["folkmoot", "compare", str(folder)])
+    # One run alone is not compared.
+    command = "compare" if len(agents) > 1 else "report"
+    card.next = shlex.join(["folkmoot", command, str(folder)])
     return card
 
 
