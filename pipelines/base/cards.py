@@ -24,6 +24,7 @@ from .settings import settings
 from .wording import counted, money, percent, signed_interval, unanswered
 
 MOST_FIGURES = 12
+MOST_LISTED = 8  # runs within a result
 DIFFERENCE = "difference"
 """The name of a score that is a difference to another program's."""
 
@@ -218,7 +219,9 @@ class Card:
             if self.cost_usd is not None:
                 paid += f", {money(self.cost_usd)}"
             lines.append(f"{paid}{self.lost}")
-        lines += [f"runs: {folder}" for folder in self.children]
+        lines += [f"runs: {folder}" for folder in self.children[:MOST_LISTED]]
+        if len(self.children) > MOST_LISTED:
+            lines.append(f"runs: {len(self.children) - MOST_LISTED} more")
         lines += [f"file: {file}" for file in self.files]
         if self.next:
             lines.append(f"next: {self.next}")

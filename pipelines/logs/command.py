@@ -33,8 +33,9 @@ class ImportRequest(Request):
 
 
 def run(request: ImportRequest, view: View) -> None:
-    from ..cli.show import console, finish, show_result
-    from .import_log import import_log, imported_lines
+    from ..cli.show import finish, show_lines
+    from .card import KIND
+    from .import_log import import_log
 
     result = import_log(list(request.logs), out=request.out, score=request.score)
     document = {
@@ -45,7 +46,7 @@ def run(request: ImportRequest, view: View) -> None:
         "runs": {name: str(result.folder / folder) for name, folder in result.agents.items()},
         "outcomes": str(result.outcomes),
     }
-    finish(view, document, lambda: show_result(console(), "import", imported_lines(result)))
+    finish(view, document, lambda: show_lines(KIND.card(result.folder).lines()))
 
 
 COMMAND = Command(ImportRequest, View, run)

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answers import (
-    LogAnswer,
-    json_lines,
-    log_fault,
-    log_name,
-    log_repeat,
-    log_text,
-    right,
-)
+from .answers import LogAnswer, Record, log_name, log_rows, log_text
 
 
 def dialogues(path: Path) -> Iterator[LogAnswer]:
@@ -21,36 +13,33 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
     text?], …], "question"?, "repeat"?}`; `run` names the team. A question's text may stand on its
     first line only; a first line with a `header` is left.
     """
-    asked: dict[str, str] = {}
-    for where, row in json_lines(path):
-        if "header" in row:
+    asked: dict[str, str | None] = {}
+    for row in log_rows(path):
+        if "header" in row.fields:
             continue
-        name = log_name(row.get("question_id"), "question_id", where)
-        if (question := log_text(row.get("question"))) is not None:
-            asked.setdefault(name, question)
-        turns = row.get("turns")
-        if not isinstance(turns, list) or not turns:
-            raise log_fault(
-                where, "'turns' is not a list of turns; give [round, agent, answer] for each"
-            )
+        name = row.name("question_id")
+        asked[name] = asked.get(name) or row.text("question")
+        turns = row.members("turns")
+        if not turns:
+            raise row.fault("there are no 'turns'; give [round, agent, answer] for each")
         yield LogAnswer(
-            where,
+            row.where,
             name,
-            log_name(row.get("run"), "run", where),
-            log_text(row.get("final")),
-            right(row.get("final_correct"), "final_correct", where),
-            question=asked.get(name),
-            gold=log_text(row.get("gold")),
-            turns=tuple(_turn(turn, where) for turn in turns),
-            repeat=log_repeat(row, where),
+            row.name("run"),
+            row.text("final"),
+            row.right("final_correct"),
+            question=asked[name],
+            gold=row.text("gold"),
+            turns=tuple(_turn(row, turn) for turn in turns),
+            repeat=row.repeat(),
         )
 
 
-def _turn(turn: object, where: str) -> tuple[int, str, str | None, str]:
+def _turn(row: Record, turn: object) -> tuple[int, str, str | None, str]:
     if not isinstance(turn, list) or len(turn) not in (3, 4) or type(turn[0]) is not int:
-        raise log_fault(
-            where,
-            "a turn is not [round, agent, answer] or [round, agent, answer, text]; correct it",
+        raise row.fault(
+            "a turn is not [round, agent, answer] or [round, agent, answer, text]; correct it"
         )
-    text = log_text(turn[3]) if len(turn) == 4 else None
-    return turn[0], log_name(turn[1], "agent", where), log_text(turn[2]), text or ""
+    number, agent, answer, *texts = turn
+    text = "".join(filter(None, map(log_text, texts)))
+    return number, log_name(agent, "agent", row.where), log_text(answer), text

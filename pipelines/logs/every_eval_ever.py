@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from .answers import (
-    LogAnswer,
-    json_lines,
-    lettered,
-    log_count,
-    log_list,
-    log_name,
-    log_name_if_any,
-    log_object,
-    log_prompt_tokens,
-    log_seconds,
-    log_text,
-    right,
-)
+from .answers import LogAnswer, lettered, log_rows, log_text
 
 _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
@@ -29,10 +16,6 @@ def _end_of(value: object, place: int) -> object:
     if not isinstance(value, list):
         return value
     return value[place] if value else None
-
-
-def _objects(row: Mapping[str, object], name: str, where: str) -> list[Mapping[str, object]]:
-    return [log_object(item, name, where) for item in log_list(row.get(name), name, where)]
 
 
 def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
@@ -45,50 +28,42 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
     """
     metrics: dict[tuple[object, ...], object] = {}
     asked_before: set[int] = set()
-    for where, row in json_lines(path):
-        evaluation = str(row.get("model_id")), str(row.get("evaluation_name"))
-        metadata = dict(log_object(row.get("metadata"), "metadata", where))
-        epoch = str(metadata.get("epoch"))
+    for row in log_rows(path):
+        evaluation = str(row.value("model_id")), str(row.value("evaluation_name"))
+        epoch = str(row.value("metadata.epoch"))
         # A sample without an epoch has one answer, which is its first.
         repeat = int(epoch) - 1 if _EPOCH.fullmatch(epoch) else 0
-        metric = row.get("evaluation_result_id")
+        metric = row.value("evaluation_result_id")
         # A hash, since a log may have millions of samples.
-        sample = hash((*evaluation, str(row.get("sample_id")), repeat))
+        sample = hash((*evaluation, str(row.value("sample_id")), repeat))
         if metrics.setdefault(evaluation, metric) != metric and sample in asked_before:
             continue
         # A row without a metric is no second scoring of a sample, but another answer.
         if metric is not None:
             asked_before.add(sample)
-        asked, output, judged, usage, took = (
-            log_object(row.get(name), name, where)
-            for name in ("input", "output", "evaluation", "token_usage", "performance")
-        )
-        values = _objects(row, "answer_attribution", where)
-        final = [value for value in values if value.get("is_terminal", True)]
-        talk = _objects(row, "messages", where)
         # a dialogue has its replies among the messages
-        said = [message.get("content") for message in talk if message.get("role") == "assistant"]
-        answer = text = log_text(_end_of(output.get("raw") or said, -1))
-        error = log_text(row.get("error"))
-        if final:
-            answer = log_text(final[-1].get("extracted_value"))
-        score = judged.get("score")
+        talk = [said for said in row.objects("messages") if said.value("role") == "assistant"]
+        replies = row.value("output.raw") or [said.value("content") for said in talk]
+        answer = text = log_text(_end_of(replies, -1))
+        for value in row.objects("answer_attribution"):
+            if value.fields.get("is_terminal", True):
+                answer = value.text("extracted_value")
+        error = row.text("error")
         yield LogAnswer(
-            where,
-            log_name(row.get("sample_id"), "sample_id", where),
-            log_name(row.get("model_id"), "model_id", where),
+            row.where,
+            row.name("sample_id"),
+            row.name("model_id"),
             answer,
-            error is None and right(judged.get("is_correct"), "is_correct", where),
-            question=log_text(asked.get("raw")),
-            gold=log_text(_end_of(asked.get("reference"), 0)),
-            choices=lettered(asked.get("choices")),
-            group=log_name_if_any(metadata.get("subject"), "subject", where),
-            task=log_name(row.get("evaluation_name"), "evaluation_name", where),
+            error is None and row.right("evaluation.is_correct"),
+            question=row.text("input.raw"),
+            gold=log_text(_end_of(row.value("input.reference"), 0)),
+            choices=lettered(row.value("input.choices")),
+            group=row.name_if_any("metadata.subject"),
+            task=row.name("evaluation_name"),
             text=text,
-            prompt_tokens=log_prompt_tokens(usage, where),
-            completion_tokens=log_count(usage, "output_tokens", where),
-            seconds=log_seconds(took, "latency_ms", where),
+            prompt_tokens=row.inner("token_usage").prompt_tokens(),
+            completion_tokens=row.count("token_usage.output_tokens"),
+            seconds=row.seconds("performance.latency_ms"),
             error=error,
-            score=float(score) if isinstance(score, int | float) else None,
             repeat=repeat,
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +12,7 @@ from typing import NamedTuple
 from ...modules.base.errors import UserError
 from ...modules.base.files import opened
 from ...modules.base.registry import Registry, instances
-from ..data.tables import read
-from .answers import LogAnswer, json_document, json_lines
+from .answers import LogAnswer, log_document, log_rows, table_rows
 from .dialogues import dialogues
 from .every_eval_ever import every_eval_ever
 from .inspect_logs import inspect_log, task_of
@@ -20,15 +21,13 @@ from .plain import has_row_an_answer, plain
 from .promptfoo import are_results, promptfoo
 from .split_tables import split_table
 from .swe_bench import (
-    has_details,
-    is_predictions,
     is_report,
     leaderboards,
     mini_swe_agent,
     swe_bench_details,
     swe_bench_report,
 )
-from .terminal_bench import harbor, harbor_job, is_run, terminal_bench
+from .terminal_bench import harbor, harbor_job, terminal_bench
 from .wide import agents_by_task, is_agents_row, outcomes_by_task, wide
 
 
@@ -55,6 +54,28 @@ _RUN_FILES = (
 )
 """What the harnesses of agents call their results, among files of other kinds."""
 
+
+def _first_has(key: str, within: object) -> bool:
+    """Return whether the first of some values is an object with this key."""
+    if isinstance(within, Mapping):
+        within = [*within.values()]
+    first = within[0] if isinstance(within, list) and within else None
+    return isinstance(first, Mapping) and key in first
+
+
+_HAVE_VERDICTS, _HAVE_PATCHES = partial(_first_has, "resolved"), partial(_first_has, "model_patch")
+
+
+def _is_run(document: Mapping[str, object]) -> bool:
+    """Return whether this is a run of Terminal-Bench, finished or not."""
+    return "resolved_ids" in document or _first_has("is_resolved", document["results"])
+
+
+def _are_verdicts(document: Mapping[str, object]) -> bool:
+    # Other files, too, may begin with true or false: all values have to be outcomes.
+    return {*map(type, document.values())} == {bool}
+
+
 _OF_AGENTS = ("terminal-bench", "harbor", "swe-bench", "mini-swe-agent")
 _FORMATS = (
     Format("inspect", (".eval",), frozenset(), inspect_log, True, task_of),
@@ -73,14 +94,15 @@ _FORMATS = (
     # Before those of agents: with numbers as ids and answers it looks like one of them.
     Format("table", _TABLES, frozenset(), plain, fits=has_row_an_answer),
     Format("agents by task", _TABLES, frozenset(), agents_by_task, fits=is_agents_row),
-    Format("terminal-bench", (".json",), frozenset({"results"}), terminal_bench, fits=is_run),
+    Format("terminal-bench", (".json",), frozenset({"results"}), terminal_bench, fits=_is_run),
     Format("terminal-bench", (".json",), frozenset({"is_resolved", "task_id"}), terminal_bench),
     Format("harbor", (".json",), frozenset({"trial_name", "task_name", "verifier_result"}), harbor),
     Format("harbor job", (".json",), frozenset({"n_total_trials", "stats"}), harbor_job),
     Format("swe-bench leaderboards", (".json",), frozenset({"leaderboards"}), leaderboards),
     Format("swe-bench", (".json",), frozenset(), swe_bench_report, fits=is_report),
-    Format("swe-bench", (".json",), frozenset(), swe_bench_details, fits=has_details),
-    Format("mini-swe-agent", (".json",), frozenset(), mini_swe_agent, fits=is_predictions),
+    Format("swe-bench", (".json",), frozenset(), swe_bench_details, fits=_HAVE_VERDICTS),
+    Format("swe-bench", (".json",), frozenset(), swe_bench_details, fits=_are_verdicts),
+    Format("mini-swe-agent", (".json",), frozenset(), mini_swe_agent, fits=_HAVE_PATCHES),
     Format("promptfoo", _LINES, frozenset({"testIdx", "provider", "success"}), promptfoo),
     Format("promptfoo", (".json",), frozenset({"results"}), promptfoo, fits=are_results),
     Format("evaluation-table", (".json",), frozenset({"columns", "data"}), split_table, True),
@@ -118,26 +140,17 @@ def format_of(path: Path) -> Format:
         raise UserError(f"{path} is of no known type: give {', '.join(_endings(formats))}")
     first: Mapping[str, object] = {}
     if suffix in _LINES:
-        first = next((row for _, row in json_lines(path)), {})
+        first = next((row.fields for row in log_rows(path)), {})
+    elif suffix in _TABLES:
+        with suppress(UserError):  # which its reader will report
+            first = next((row.fields for row in table_rows(path)), {})
     elif suffix == ".json":
         with opened(path) as file:
             # An array has no keys to tell it by, and need not be held in memory here.
             start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         if start.startswith(b"{"):
-            first = json_document(path)
-    else:
-        first = _first_row(path)
+            first = log_document(path).fields
     return next(kind for kind in ours if kind.keys <= first.keys() and kind.fits(first))
-
-
-def _first_row(path: Path) -> Mapping[str, object]:
-    """Return the first row of a table; empty if it cannot be read, which its reader will report."""
-    if path.suffix.casefold() not in _TABLES:
-        return {}
-    try:
-        return next((row.fields for row in read(path).rows), {})
-    except UserError:
-        return {}
 
 
 def logs_in(place: Path) -> list[Path]:

@@ -20,20 +20,20 @@ from ...modules.base.keyed import only, without_none
 from ...modules.base.usage import UsageFields
 from ...modules.reading.asked import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
-from ..base.journal import read_object, to_json, write_json
+from ..base.journal import to_json, write_json
 from ..base.run_files import LMFields, Manifest, MetricFields, RunSettings
-from ..base.wording import counted
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder
-from ..runs.manifest import IMPORT, MANIFEST, git_commit, versions
+from ..runs.manifest import IMPORT, MANIFEST, RunFolder, git_commit, versions
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
+from .card import OUTCOMES as OUTCOMES
 from .formats import Format, format_of, logs_in
 
-OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
+_FOLDER = RunFolder("import", IMPORT, {"sources": "its logs differ"})
 _RANGE = 2**256  # of a SHA-256: a sum of hashes stays as long as one
 _BUFFER = 2**14  # bytes of rows that a run holds
 
@@ -105,7 +105,7 @@ def import_log(
             for path, kind in read.items()
         ]
         result = _earlier_import(folder, sources)
-        if result is None:
+        if not result:
             try:
                 with system_errors(folder):
                     answers = _answers(read, score)
@@ -129,10 +129,7 @@ def import_log(
 def _answers(logs: Mapping[Path, Format], score: str | None) -> Iterator[LogAnswer]:
     """Yield the answers of all logs one at a time, since they may not fit into memory."""
     for path, kind in logs.items():
-        if kind.scored:
-            yield from kind.read(path, score)
-        else:
-            yield from kind.read(path)
+        yield from kind.read(path, score) if kind.scored else kind.read(path)
 
 
 def _newest(paths: Sequence[Path]) -> tuple[dict[Path, Format], int]:
@@ -150,24 +147,20 @@ def _newest(paths: Sequence[Path]) -> tuple[dict[Path, Format], int]:
     return kept, len(formats) - len(kept)
 
 
-def _earlier_import(folder: Path, sources: Sequence[Mapping[str, object]]) -> dict[str, Any] | None:
-    """Read the result of an earlier import of the same logs; None for a new folder.
+def _earlier_import(folder: Path, sources: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """Read the result of an earlier import of the same logs; empty for a new folder.
 
     An import that was killed while its files were put in place is finished: they were whole by
     then.
     """
-    stage, result = folder / _STAGE, read_object(folder / IMPORT)
-    if result is None:
-        if others := [entry.name for entry in folder.iterdir() if entry.name != _STAGE]:
-            raise UserError(f"{folder} holds {others[0]} and no import: choose another --out")
-        shutil.rmtree(stage, ignore_errors=True)
-        return None
-    if result.get("sources") != sources:
-        raise UserError(
-            f"{folder} holds another import (its logs differ): choose another --out, or delete it"
-        )
-    _put_in_place(folder)
-    return result
+    result = _FOLDER.earlier(folder, {"sources": sources})
+    if result:
+        _put_in_place(folder)
+        return result
+    if others := [entry.name for entry in folder.iterdir() if entry.name != _STAGE]:
+        raise UserError(f"{folder} holds {others[0]} and no import: choose another --out")
+    shutil.rmtree(folder / _STAGE, ignore_errors=True)
+    return {}
 
 
 def _put_in_place(folder: Path) -> None:
@@ -197,31 +190,32 @@ class _Run:
         self.agent, self.strategy = answered.agent, answered.strategy
         self.name = " ".join(filter(None, (answered.agent, answered.strategy)))
         self.folder = folder
-        self.questions: set[int] = set()
-        self.asked = 0
         folder.mkdir()
+        self.asked = 0
         self._lines = b""
-        self.done: set[tuple[int, int]] = set()
-        self._labels: dict[int, dict[str, int]] = {}
-        self.metric: Mapping[str, object] | None = None
+        self._repeats: dict[int, dict[int | str, int]] = {}
+        self.scorer = ""
         self.clustered = False
 
-    def repeat_of(self, answered: LogAnswer, place: int) -> int:
-        """Return the number of an answer's repeat. Repeats that a log only labels are numbered in
-        order of appearance.
-        """
-        if isinstance(answered.repeat, int):
-            return answered.repeat
-        labels = self._labels.setdefault(place, {})
-        return labels.setdefault(answered.repeat, len(labels))
-
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
-        self.metric = self.metric or answered.metric
-        self.clustered = self.clustered or answered.cluster is not None
-        self.done.add((place, row.repeat))
-        if place not in self.questions:
-            self.questions.add(place)
+        """Add a row to the question at this place. Repeats that a log only labels are numbered in
+        order of appearance. Raises UserError for one that was there before.
+        """
+        if place not in self._repeats:
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
+        repeats = self._repeats.setdefault(place, {})
+        number = answered.repeat
+        if isinstance(number, str):
+            number = repeats.get(number, len(repeats))
+        if number in repeats.values():
+            raise UserError(
+                f"{answered.where}: {answered.agent!r} has answered {row.id!r} before; keep one "
+                "row, or say which repeat of the question each is"
+            )
+        repeats[answered.repeat] = row["repeat"] = number
+        if answered.graded:
+            self.scorer = self.scorer or answered.scorer
+        self.clustered = self.clustered or answered.cluster is not None
         self._lines += _line(row, answered.where)
         if len(self._lines) > _BUFFER:
             self._flush()
@@ -242,8 +236,8 @@ class _Run:
             prompt_hash="",
             lms={"*": LMFields(name=self.agent, endpoint="", profile={}, settings={})},
             data_fingerprint=f"{self.asked:064x}",
-            questions=len(self.questions),
-            metric=None if self.metric is None else MetricFields.of(self.metric),
+            questions=len(self._repeats),
+            metric=MetricFields(name=self.scorer, rate=False) if self.scorer else None,
             settings=RunSettings(
                 run_name=self.name,
                 cluster="cluster" if self.clustered else None,
@@ -255,7 +249,7 @@ class _Run:
         )
         write_json(self.folder / MANIFEST, run)
         summary = summarise(
-            read_rows(self.folder / RESULTS), len(self.questions), lambda rows: {}, run
+            read_rows(self.folder / RESULTS), len(self._repeats), lambda rows: {}, run
         )
         summary.paid = summary.usage
         write_json(self.folder / SUMMARY, summary.to_dict())
@@ -280,7 +274,7 @@ def _written(
                 read_as.append(f"{answered.where}: {answered.read_as}")
                 continue
             why = answered.left_out
-            if answered.correct is None and None in (answered.metric, answered.score):
+            if answered.correct is None and answered.score is None:
                 why = why or "without a score"
             if why is not None:
                 left_out[f"samples {why}"] += 1
@@ -301,12 +295,6 @@ def _written(
                 raise UserError(
                     f"{answered.where}: the question {name!r} has another text, options, gold "
                     "answer or group than before; give each question its own id"
-                )
-            row["repeat"] = run.repeat_of(answered, place)
-            if (place, row.repeat) in run.done:
-                raise UserError(
-                    f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
-                    "row, or say which repeat of the question each is"
                 )
             run.add(answered, row, place, asked)
             # An answer without a text cannot vote; of tasks nobody expects it.
@@ -410,63 +398,34 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         error=answered.error,
         meta=without_none(meta),
     )
-    if answered.metric is not None or (answered.outcome and answered.score is not None):
+    if answered.score is not None:
         row["score"] = None if answered.error else answered.score
     return row
 
 
 def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
-    """Return the answer as a row of the outcome table."""
-    if answered.outcome:
-        return _task_outcome(answered, row)
+    """Return the answer as a row of the outcome table. What became of a task has no answer, and the
+    optional fields that are known.
+    """
     outcome: dict[str, object] = {
         "question_id": row.id,
         "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
-        "strategy": answered.strategy,
-        "answer": answered.answer,
-        "correct": answered.correct,
     }
-    if row.repeat:
-        outcome["repeat"] = row.repeat
-    return outcome
-
-
-def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
-    """Return a task's row of the outcome table, which has no answer, with the optional fields that
-    are known.
-    """
+    if not answered.outcome:
+        outcome |= {"strategy": answered.strategy, "answer": row.answer, "correct": row.correct}
+        if row.repeat:
+            outcome["repeat"] = row.repeat
+        return outcome
     tokens = answered.tokens
     if tokens is None and answered.prompt_tokens is not None:
         tokens = answered.prompt_tokens + (answered.completion_tokens or 0)
-    optional = {
+    known = {
         "score": answered.score,
         "cost_usd": answered.cost,
         "tokens": tokens,
         "cluster": answered.cluster,
     }
-    return {
-        "question_id": row.id,
-        "question": row.question,
-        "group": answered.group,
-        "agent": answered.agent,
-        "correct": answered.score == 1 if answered.correct is None else answered.correct,
-        "trial": row.repeat,
-        **without_none(optional),
-    }
-
-
-def imported_lines(result: Imported) -> dict[str, str]:
-    """Return the figures of an import that are worth a line each."""
-    runs = list(result.agents.values())
-    if len(runs) > 8:
-        runs[8:] = ["…"]
-    agents, questions = counted(len(result.agents), "agent"), counted(result.questions, "question")
-    lines = {"answers": f"{result.answers:,} of {agents} to {questions}", "runs": ", ".join(runs)}
-    if result.left_out:
-        left_out = (f"{count:,} {what}" for what, count in result.left_out.items())
-        lines["left out"] = ", ".join(left_out)
-    if result.read_as:
-        lines["read as"] = "; ".join(result.read_as)
-    return lines | {"outcomes": str(result.outcomes), "folder": str(result.folder)}
+    right = answered.score == 1 if row.correct is None else row.correct
+    return {**outcome, "correct": right, "trial": row.repeat, **without_none(known)}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,14 @@ from ..base.wording import shortened
 from ..data.unpacked import Unpacked
 from .answers import (
     LogAnswer,
+    Record,
     is_unscored,
-    json_document,
-    json_object,
+    json_record,
     json_value,
     lettered,
-    log_amount,
-    log_count,
-    log_fault,
-    log_left_out,
-    log_list,
-    log_name,
-    log_name_if_any,
-    log_object,
-    log_prompt_tokens,
+    log_document,
     log_text,
+    right_by,
 )
 
 with suppress(ImportError):
@@ -55,14 +47,12 @@ def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
     header does. A sample without a score, or of a run that was cancelled, is left out.
     """
     if path.suffix.casefold() == ".json":
-        document = json_document(path)
-        samples = document.get("samples")
-        if not isinstance(samples, list):
-            raise log_fault(str(path), "there are no 'samples' in it; give a log that has them")
-        for place, sample in enumerate(samples, 1):
-            where = f"{path}, sample {place}"
-            row = log_object(sample, "samples", where)
-            yield _sample(row, document, where, Unpacked(path), scorer)
+        document = log_document(path)
+        if not isinstance(document.value("samples"), list):
+            raise document.fault("there are no 'samples' in it; give a log that has them")
+        for place, sample in enumerate(document.members("samples"), 1):
+            row = Record(f"{path}, sample {place}", sample, "samples")
+            yield _sample(row, document, Unpacked(path), scorer)
         return
     try:
         with zipfile.ZipFile(path) as packed:
@@ -74,12 +64,12 @@ def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
                     continue
                 with log.unpacked.row():
                     raw, where = log.member(name)
-                    sample = json_object(raw, where)
-                    if match["shell"] is not None:
-                        # Where nothing refers to attachments, they need not be unpacked.
-                        refers = REFERS.encode() in raw
-                        log.fill(sample, name.removesuffix("/sample.json"), refers)
-                    yield _sample(sample, header, where, log.unpacked, scorer)
+                    row = json_record(raw, where)
+                    # Where nothing refers to attachments, they need not be unpacked.
+                    if match["shell"] is not None and REFERS.encode() in raw:
+                        texts = log.attachments(name.removesuffix("/sample.json"))
+                        row = Record(where, {**row.fields, "attachments": texts})
+                    yield _sample(row, header, log.unpacked, scorer)
     except UserError:
         raise
     except NotImplementedError:
@@ -101,51 +91,46 @@ class _Packed:
     def member(self, name: str) -> tuple[bytes, str]:
         """Return the JSON of a member, and what errors call it."""
         if name not in self.names:
-            raise log_fault(
-                str(self._path),
-                f"there is no {name} in it, so it is not a log of Inspect; name another file",
+            raise UserError(
+                f"{self._path}: there is no {name} in it, so it is not a log of Inspect; name "
+                "another file"
             )
         with self._packed.open(name) as opened:
             return self.unpacked.read_json(opened), f"{self._path}, {name}"
 
-    def header(self) -> dict[str, object]:
+    def header(self) -> Record:
         """Return what the log says of the whole run; of a run that was killed, what it began
         with.
         """
         start = "header.json" if "header.json" in self.names else "_journal/start.json"
-        return json_object(*self.member(start))
+        return json_record(*self.member(start))
 
-    def fill(self, sample: dict[str, object], home: str, attached: bool) -> None:
-        """Add the separate parts of a chunked sample to it: metadata, and texts it refers to."""
-        place = f"{home}/metadata.json"
-        if place in self.names:
-            sample["metadata"] = json_object(*self.member(place))
+    def attachments(self, home: str) -> dict[str, object]:
+        """Return the texts that a chunked sample refers to."""
         texts: dict[str, object] = {}
-        sample["attachments"] = texts
-        if not attached:
-            return
         for name in self.names:
             if name.startswith(f"{home}/attachments/"):
                 raw, where = self.member(name)
-                part = log_list(json_value(raw, where), "attachments", where)
-                first = log_count({"attachments": Path(name).stem}, "attachments", where) or 0
-                texts |= zip(map(str, count(first)), part, strict=False)
+                part = Record(where, {"texts": json_value(raw, where), "first": Path(name).stem})
+                for number, text in enumerate(part.members("texts"), part.count("first") or 0):
+                    texts[str(number)] = text
+        return texts
 
 
 def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
     """Return the identity of a log's task and the time of the log; None for a log without these."""
     try:
         if path.suffix.casefold() == ".json":
-            header: Mapping[str, object] = json_document(path)
+            header = log_document(path)
         else:
             with zipfile.ZipFile(path) as packed:
                 header = _Packed(path, packed).header()
+        task = header.text("eval.task_id")
     except (UserError, OSError, ValueError, RuntimeError, zipfile.BadZipFile):
         return None  # an error is raised when the log is read
-    about = header.get("eval")
-    if not isinstance(about, Mapping) or not about.get("task_id"):
+    if task is None:
         return None
-    return (str(about["task_id"]), str(about.get("model"))), _moment(about.get("created"))
+    return (task, str(header.value("eval.model"))), _moment(header.value("eval.created"))
 
 
 def _moment(written: object) -> str:
@@ -157,78 +142,53 @@ def _moment(written: object) -> str:
         return text
 
 
-def _sample(
-    row: Mapping[str, object],
-    header: Mapping[str, object],
-    where: str,
-    unpacked: Unpacked,
-    wanted: str | None,
-) -> LogAnswer:
-    about = log_object(header.get("eval"), "eval", where)
-    attached = log_object(row.get("attachments"), "attachments", where)
-    text_of = partial(_text_of, attached, unpacked)
-    scores = log_object(row.get("scores"), "scores", where)
-    problem = row.get("error")
-    if isinstance(problem, Mapping):
-        problem = problem.get("message")
-    error = log_text(problem)
+def _sample(row: Record, header: Record, unpacked: Unpacked, wanted: str | None) -> LogAnswer:
+    text_of = partial(_text_of, row.inner("attachments").fields, unpacked)
+    error = row.text("error.message", "error")
     # Somebody stopped the run: the model has neither answered nor failed.
     if error is not None and "CancelledError" in error:
-        return log_left_out(where, "cancelled")
-    scorer = _scorer_in(scores, about, where, wanted)
-    if scorer is None and error is None:
-        return log_left_out(where, "without a score")
+        return row.left_out("cancelled")
+    scores = row.inner("scores")
+    scorer = _scorer_in(scores, header, wanted)
     # Of a sample that failed there may be no score at all: then this is empty.
-    score = log_object(scores.get(str(scorer)), "scores", where)
-    output = log_object(row.get("output"), "output", where)
-    reply = text_of(output.get("completion"))
-    options, target = lettered(row.get("choices")), row.get("target") or None
-    if isinstance(target, list):
-        target = target[0]
-    graded = score.get("value")
-    answer = text_of(score.get("answer"))
+    score = Record(row.where, scores.fields.get(scorer), "scores")
+    graded = score.value("value")
+    if error is None and is_unscored(graded):
+        return row.left_out("without a score")
+    value = None if error else _graded(graded, scorer, row)
+    reply = text_of(row.value("output.completion"))
+    answer = text_of(score.value("answer"))
     # Without an answer of its own a score was given to the reply; N says that there was none.
     if answer is None and graded != NO_ANSWER:
         answer = reply
+    options, target = lettered(row.value("choices")), row.value("target")
+    if isinstance(target, list):
+        target = next(iter(target), None)
     # An answer in words is none of the labels A, B, …: it is kept as it was given.
     if options and answer not in (None, *options):
         options = None
-    usages = _own_usage(row, about, where)
-    costs = [log_amount(usage, "total_cost", where) for usage in usages]
-    cost = None
-    # a sum without the cost of one of them would be too small
-    if costs and None not in costs:
-        cost = math.fsum(filter(None, costs))
-    epoch = log_count(row, "epoch", where) or 1
-    if error is None and is_unscored(graded):
-        return log_left_out(where, "without a score")
-    value = None
-    if error:
-        answer = None
-    else:
-        value = _graded(graded, scorer, where)
-    # Neither right nor wrong: then the log is one of scores.
-    between = value not in (None, 0.0, 1.0)
+    usages = _own_usage(row, header)
+    correct = right_by(value)
     return LogAnswer(
-        where,
-        log_name(row.get("id"), "id", where),
-        log_name(about.get("model"), "model", where),
-        answer,
-        None if between else value == 1.0,
-        question=_asked(row.get("input"), text_of),
+        row.where,
+        row.name("id"),
+        header.name("eval.model"),
+        None if error else answer,
+        False if error else correct,
+        question=_asked(row, text_of),
         gold=log_text(target),
         choices=options,
-        task=log_name(about.get("task"), "task", where),
+        task=header.name("eval.task"),
         text=reply,
-        prompt_tokens=_sum([log_prompt_tokens(usage, where) for usage in usages]),
-        completion_tokens=_sum([log_count(usage, "output_tokens", where) for usage in usages]),
-        cost=cost,
-        strategy=log_name_if_any(about.get("solver"), "solver", where),
-        seconds=log_amount(row, "total_time", where),
+        prompt_tokens=_sum([usage.prompt_tokens() for usage in usages]),
+        completion_tokens=_sum([usage.count("output_tokens") for usage in usages]),
+        cost=_sum([usage.amount("total_cost") for usage in usages]),
+        strategy=header.name_if_any("eval.solver"),
+        seconds=row.amount("total_time"),
         error=error,
-        score=value,
-        metric={"name": str(scorer), "rate": False} if between else None,
-        repeat=epoch - 1,
+        score=value if correct is None else None,
+        scorer=scorer,
+        repeat=(row.count("epoch") or 1) - 1,
     )
 
 
@@ -241,70 +201,59 @@ def _text_of(attached: Mapping[str, object], unpacked: Unpacked, value: object) 
     return text
 
 
-def _scorer_in(
-    scores: Mapping[str, object], about: Mapping[str, object], where: str, wanted: str | None
-) -> object:
-    """Return the name of the score that counts: the one wanted, or the first; None if there is
-    none.
-    """
-    if wanted is not None and scores:
-        if wanted not in scores:
-            names = ", ".join(scores)
-            raise log_fault(where, f"there is no score {wanted!r}; its scores are {names}")
-        return wanted
-    named = log_list(about.get("scorers"), "scorers", where)
-    scorers = [scorer.get("name") for scorer in named if isinstance(scorer, Mapping)]
-    return next((name for name in scorers if name in scores), next(iter(scores), None))
+def _scorer_in(scores: Record, header: Record, wanted: str | None) -> str:
+    """Return the name of the score that counts: the one wanted, or the first; empty without any."""
+    if wanted is None:
+        named = [scorer.value("name") for scorer in header.objects("eval.scorers")]
+        return next((name for name in [*named, *scores.fields] if name in scores.fields), "")
+    if scores.fields and wanted not in scores.fields:
+        names = ", ".join(scores.fields)
+        raise scores.fault(f"there is no score {wanted!r}; its scores are {names}")
+    return wanted
 
 
-def _own_usage(
-    row: Mapping[str, object], about: Mapping[str, object], where: str
-) -> list[dict[str, Any]]:
+def _own_usage(row: Record, header: Record) -> list[Record]:
     """Return the usage of the model that is evaluated, without that of others, such as a grader; of
     a log that names no usage of that model, the usage of all.
     """
-    used = log_object(row.get("model_usage"), "model_usage", where)
-    model = str(about.get("model"))
+    used, roles = row.inner("model_usage").fields, row.inner("role_usage").fields
+    model = str(header.value("eval.model"))
     if model not in used:
-        return [dict(log_object(value, "model_usage", where)) for value in used.values()]
-    own = dict(log_object(used[model], "model_usage", where))
-    models = log_object(about.get("model_roles"), "model_roles", where)
-    for role, usage in log_object(row.get("role_usage"), "role_usage", where).items():
-        named = models.get(role)
-        if isinstance(named, Mapping):
-            named = named.get("model")
-        if named not in (None, model):
+        return [Record(row.where, usage, "model_usage") for usage in used.values()]
+    own = dict(Record(row.where, used[model], "model_usage").fields)
+    models = header.inner("eval.model_roles")
+    for role, usage in roles.items():
+        if models.value(f"{role}.model", role) not in (None, model):
             continue  # it is not in this model's usage
         less = {}
-        for field, amount in log_object(usage, "role_usage", where).items():
+        for field, amount in Record(row.where, usage, "role_usage").fields.items():
             if isinstance(amount, int | float) and isinstance(own.get(field), int | float):
                 less[field] = own[field] - amount
         # A grader that is the same model is counted among its usage, too; one that used more than
         # all of it is another model.
         if all(amount >= 0 for amount in less.values()):
             own |= less
-    return [own]
+    return [Record(row.where, own)]
 
 
-def _graded(value: object, scorer: object, where: str) -> float:
+def _graded(value: object, scorer: str, row: Record) -> float:
     """Return a score as Inspect's own metrics count it."""
     grade = _GRADES.get(value, value) if isinstance(value, str) else value
     # True and False are numbers, too, and NaN fails every comparison.
     if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
         shown = shortened(repr(value), 60)
-        raise log_fault(
-            where,
-            f"the score {shown} of {scorer!r} is not a number of at least 0; score the log again",
+        raise row.fault(
+            f"the score {shown} of {scorer!r} is not a number of at least 0; score the log again"
         )
     return float(grade)
 
 
-def _asked(asked: object, text_of: Callable[[object], str | None]) -> str | None:
-    if not isinstance(asked, list):
-        return text_of(asked)
+def _asked(row: Record, text_of: Callable[[object], str | None]) -> str | None:
+    if not isinstance(row.value("input"), list):
+        return text_of(row.value("input"))
     texts = []
-    for message in asked:
-        parts = log_object(message, "input", "input").get("content")
+    for message in row.objects("input"):
+        parts = message.value("content")
         if not isinstance(parts, list):
             parts = [parts]
         for part in parts:
@@ -314,7 +263,8 @@ def _asked(asked: object, text_of: Callable[[object], str | None]) -> str | None
     return "\n".join(filter(None, texts)) or None
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
+def _sum(counts: Sequence[float | None]) -> Any:
+    """Return a sum; None where one is not known, without which it would be too small."""
     if not counts or None in counts:
         return None
     return sum(filter(None, counts))

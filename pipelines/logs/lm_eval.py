@@ -7,18 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from .answers import (
-    LogAnswer,
-    json_lines,
-    lettered,
-    log_fault,
-    log_name,
-    log_object,
-    log_text,
-    right,
-)
+from .answers import LogAnswer, Record, lettered, log_name, log_rows, log_text
 
 METRICS = ("exact_match", "acc", "em", "pass@1")
 """Of several metrics the first of these says what is right; else the only one does."""
@@ -42,27 +32,28 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
     model = log_name(path.absolute().parent.name.replace("__", "/"), "the folder's name", str(path))
     times: Counter[tuple[str, str]] = Counter()
     replies: Counter[tuple[str, str]] = Counter()
-    for where, row in json_lines(path):
-        filtered = str(row.get("filter") or "none")
+    for row in log_rows(path):
+        filtered = str(row.value("filter") or "none")
         # Only its reply tells then whether a row is the same answer, filtered in another way.
-        if "filter" not in row:
-            reply = str(row.get("doc_id")), json.dumps(row.get("resps"))
+        if "filter" not in row.fields:
+            reply = str(row.value("doc_id")), json.dumps(row.value("resps"))
             replies[reply] += 1
             if replies[reply] > 1:
                 filtered = f"filter {replies[reply]}"
-        doc = log_object(row.get("doc"), "doc", where)
-        name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
-        verdict = right(row[metric], metric, where)
-        answer, options = _answered(row, doc, where)
-        target = row.get("target")
+        agent = model
+        if filtered != "none":
+            agent = log_name(f"{model} {filtered}", "filter", row.where)
+        name, verdict = row.name("doc_id"), row.right(_metric(row))
+        answer, options = _answered(row)
+        target = row.value("target")
         # Of options, the target is often the number of the right one.
         number = str(target)
         if options and number.isdigit() and int(number) < len(options):
             target = list(options)[int(number)]
+        doc = row.inner("doc").fields
         asked = next((doc[key] for key in _QUESTIONS if isinstance(doc.get(key), str)), None)
-        agent = log_name(f"{model} {filtered}", "filter", where) if filtered != "none" else model
         yield LogAnswer(
-            where,
+            row.where,
             name,
             agent,
             answer,
@@ -70,8 +61,8 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
             question=asked or _argument(row, 0, 0),
             gold=log_text(target),
             choices=options,
-            task=log_name(task, "task", where),
-            text=_reply(row.get("resps")),
+            task=log_name(task, "task", row.where),
+            text=_reply(row.value("resps")),
             repeat=times[name, filtered],
         )
         times[name, filtered] += verdict is not None
@@ -87,15 +78,11 @@ def task_at(path: Path) -> tuple[tuple[str, ...], str] | None:
     return (str(path.parent), named["task"]), named["time"]
 
 
-def _answered(
-    row: Mapping[str, object], doc: Mapping[str, object], where: str
-) -> tuple[str | None, dict[str, str] | None]:
+def _answered(row: Record) -> tuple[str | None, dict[str, str] | None]:
     """Return the filtered answer, or of options the label of the likeliest one."""
-    kept = row.get("filtered_resps")
+    kept = row.value("filtered_resps")
     if not isinstance(kept, list) or not kept:
-        raise log_fault(
-            where, "there are no 'filtered_resps'; run lm_eval with --log_samples again"
-        )
+        raise row.fault("there are no 'filtered_resps'; run lm_eval with --log_samples again")
     if kept[0] == _UNREAD:
         return None, None
     if not isinstance(kept[0], list):
@@ -106,7 +93,7 @@ def _answered(
         scores = [float(value[0]) for value in kept]
     except (TypeError, ValueError, IndexError):
         return log_text(kept[0]), None
-    options = lettered(doc.get("choices"))
+    options = lettered(row.value("doc.choices"))
     if options is None or len(options) != len(scores):
         texts = [_argument(row, place, 1) or str(place) for place in range(len(scores))]
         options = lettered(list(map(str.strip, texts)))
@@ -117,17 +104,17 @@ def _answered(
     return chr(ord("A") + likeliest), options
 
 
-def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
+def _argument(row: Record, place: int, part: int) -> str | None:
     """Return the prompt (part 0) or the continuation (part 1) of a request; None where none is
     noted.
     """
-    arguments = row.get("arguments")
+    arguments = row.value("arguments")
     # Newer versions name what older ones list.
     if isinstance(arguments, Mapping):
         named = [argument for argument in arguments.values() if isinstance(argument, Mapping)]
         arguments = [list(argument.values()) for argument in named]
     try:
-        return log_text(arguments[place][part])  # type: ignore[index]
+        return log_text(arguments[place][part])
     except (TypeError, IndexError, KeyError):
         return None
 
@@ -138,16 +125,16 @@ def _reply(resps: object) -> str | None:
     return resps if isinstance(resps, str) else None
 
 
-def _metric(row: Mapping[str, Any], where: str) -> str:
+def _metric(row: Record) -> str:
     """Return the name of the metric that says what is right."""
-    usual = next(filter(row.__contains__, METRICS), None)
+    usual = next(filter(row.fields.__contains__, METRICS), None)
     if usual is not None:
         return usual
-    others = row.get("metrics") or ()
-    names = [name for name in others if isinstance(name, str) and name in row]
+    others = row.value("metrics") or ()
+    names = [name for name in others if isinstance(name, str) and name in row.fields]
     if len(names) != 1:
         shown = ", ".join(names) or "none"
-        raise log_fault(
-            where, f"which metric says what is right? It has {shown}, none of {', '.join(METRICS)}"
+        raise row.fault(
+            f"which metric says what is right? It has {shown}, none of {', '.join(METRICS)}"
         )
     return names[0]

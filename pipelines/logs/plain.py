@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from ...modules.base.errors import UserError
-from ..data.tables import TableRow, read
-from .answers import (
-    LogAnswer,
-    lettered,
-    log_amount,
-    log_count,
-    log_fault,
-    log_name,
-    log_name_if_any,
-    log_repeat,
-    log_text,
-    number_in,
-    right,
-)
+from .answers import LogAnswer, Record, lettered, right_by, table_rows
 from .swe_bench import repository_of
 from .terminal_bench import entrant_of
-from .wide import GRADED
 
 NEEDED = ("question_id", "agent", "answer", "correct")
 _OTHERS = {
@@ -61,54 +45,47 @@ def plain(path: Path) -> Iterator[LogAnswer]:
     answer, and as you like `trial`, `score`, `cost_usd`, `cluster`, `api_calls` and `failure`. One
     that does not say who answered is of one agent, which is called after the file.
     """
-    alone = dict[str, object]()
-    for number, row in enumerate(_rows(path)):
-        where, cells = f"{path}, {row.where}", row.fields
-        if row.fault:
-            raise log_fault(where, row.fault)
-        acts = _is_of_tasks(cells)
-        cells = _by_our_names(cells, acts)
-        if number == 0 and "agent" not in cells:
+    alone: dict[str, object] = {}
+    for number, given in enumerate(table_rows(path)):
+        acts = _is_of_tasks(given.fields)
+        row = _by_our_names(given, acts)
+        if number == 0 and "agent" not in row.fields:
             alone = {"agent": entrant_of(path)}
             said = f"no column says who answered, so all rows are of {alone['agent']!r}"
-            yield LogAnswer(str(path), "", "", None, None, read_as=said)
-        cells |= alone
+            yield LogAnswer(str(path), read_as=said)
+        row.fields = {**row.fields, **alone}
         for name in NEEDED:
-            if name not in cells:
-                raise log_fault(
-                    where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
-                )
-        choices = cells.get("choices")
+            if name not in row.fields:
+                raise row.fault(f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}")
+        choices = row.value("choices")
         labelled = isinstance(choices, dict) and all(isinstance(v, str) for v in choices.values())
         if not labelled:
             choices = lettered(choices)
-        verdict = right(cells["correct"], "correct", where)
-        repository = repository_of(str(cells["question_id"])) if acts else None
+        name = row.name("question_id")
         yield LogAnswer(
-            where,
-            log_name(cells["question_id"], "question_id", where),
-            log_name(cells["agent"], "agent", where),
-            log_text(cells["answer"]),
-            verdict,
-            question=log_text(cells.get("question")),
-            strategy=log_name_if_any(cells.get("strategy"), "strategy", where),
-            gold=log_text(cells.get("gold")),
+            row.where,
+            name,
+            row.name("agent"),
+            row.text("answer"),
+            row.right("correct"),
+            question=row.text("question"),
+            strategy=row.name_if_any("strategy"),
+            gold=row.text("gold"),
             choices=choices,
-            group=log_name_if_any(cells.get("group"), "group", where),
-            text=log_text(cells.get("text")),
-            prompt_tokens=log_count(cells, "prompt_tokens", where),
-            completion_tokens=log_count(cells, "completion_tokens", where),
-            tokens=log_count(cells, "tokens", where),
-            cost=log_amount(cells, "cost", where),
-            seconds=log_amount(cells, "seconds", where),
-            error=log_text(cells.get("error")),
-            repeat=log_repeat(cells, where),
+            group=row.name_if_any("group"),
+            text=row.text("text"),
+            prompt_tokens=row.count("prompt_tokens"),
+            completion_tokens=row.count("completion_tokens"),
+            tokens=row.count("tokens"),
+            cost=row.amount("cost"),
+            seconds=row.amount("seconds"),
+            error=row.text("error"),
+            repeat=row.repeat(),
             # A task may have a score in place of a verdict, an answer may not.
-            score=log_amount(cells, "score", where) if acts else None,
-            metric=GRADED if verdict is None else None,
+            score=row.amount("score") if acts else None,
             outcome=acts,
-            cluster=log_name_if_any(cells.get("cluster"), "cluster", where) or repository,
-            calls=log_count(cells, "api_calls", where),
+            cluster=row.name_if_any("cluster") or (repository_of(name) if acts else None),
+            calls=row.count("api_calls"),
         )
 
 
@@ -118,25 +95,15 @@ def _is_of_tasks(cells: Mapping[str, object]) -> bool:
     return "answer" not in cells and any(name in cells for name in names)
 
 
-def _by_our_names(cells: Mapping[str, object], acts: bool) -> dict[str, Any]:
+def _by_our_names(row: Record, acts: bool) -> Record:
     """Return the row under the names of a table of answers; what became of a task has none."""
-    named = dict(cells)
+    named = dict(row.fields)
     if acts:
         named.setdefault("answer", None)
     for name, others in _OTHERS.items():
-        for other in others:
-            if name not in named and other in named:
-                named[name] = named[other]
+        called = next((other for other in (name, *others) if other in named), None)
+        if called is not None:
+            named[name] = named[called]
     if acts and "correct" not in named and "score" in named:
-        named["correct"] = number_in(named["score"])
-        if named["correct"] not in (0, 1):
-            named["correct"] = None
-    return named
-
-
-def _rows(path: Path) -> Iterator[TableRow]:
-    try:
-        yield from read(path).rows
-    except UserError as problem:
-        message = str(problem)
-        raise UserError(message if str(path) in message else f"{path}, {message}") from None
+        named["correct"] = right_by(Record(row.where, named).amount("score"))
+    return Record(row.where, named)

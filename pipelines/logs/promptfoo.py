@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .answers import (
-    LogAnswer,
-    json_document,
-    json_lines,
-    log_amount,
-    log_count,
-    log_name,
-    log_object,
-    log_seconds,
-    log_text,
-    right,
-)
+from .answers import LogAnswer, Record, log_document, log_rows, log_text
 
 _QUESTIONS = ("question", "query", "input", "prompt")
 _GOLDS = ("answer", "expected", "gold", "target", "reference")
@@ -42,84 +31,67 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     """One agent per provider; with several prompts, one per prompt and provider.
 
     `promptfoo eval --repeat` runs a test again under a number of its own: tests with the same
-    variables and assertions are one question, numbered in the order of tests.
+    variables and assertions are one question, numbered in the order of tests. `promptIdx` counts
+    columns, of which each provider has one a prompt: a prompt's first is its place.
     """
-    if path.suffix.casefold() != ".json":
-        yield from _results(lambda: json_lines(path))
-        return
-    results = _list_in(json_document(path))
-
-    def rows() -> Iterator[tuple[str, dict[str, object]]]:
-        for number, result in enumerate(results, 1):
-            yield f"{path}, result {number}", dict(log_object(result, "results", str(path)))
-
-    yield from _results(rows)
-
-
-def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Iterator[LogAnswer]:
-    """`promptIdx` counts columns, of which each provider has one a prompt: a prompt's first is its
-    place.
-    """
+    results = None
+    if path.suffix.casefold() == ".json":
+        results = _list_in(log_document(path).fields)
     columns: dict[str, int] = {}
     tests: dict[str, int] = {}
     places: dict[int, str] = {}
     # The rows are read twice, not kept: a log may not fit into memory, and numbers of tests are
     # known only at its end.
-    for where, row in rows():
-        column = log_count(row, "promptIdx", where) or 0
+    for row in _rows(path, results):
+        column = row.count("promptIdx") or 0
         columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))
-        place, test = log_count(row, "testIdx", where) or 0, _test(row, where)
+        place, test = row.count("testIdx") or 0, _test(row)
         places[place], tests[test] = test, min(place, tests.get(test, place))
     numbers = _in_order(columns)
     if len(places) > len(tests):  # some tests are repeats, whose numbers would leave gaps
         tests = _in_order(tests)
-    for where, row in rows():
-        provider: Any = row.get("provider")
-        if isinstance(provider, Mapping):
-            provider = log_text(provider.get("label")) or provider.get("id")
-        case = log_object(row.get("testCase"), "testCase", where)
-        response = log_object(row.get("response"), "response", where)
-        values = {
-            **log_object(case.get("vars"), "vars", where),
-            **log_object(row.get("vars"), "vars", where),
-        }
-        usage = log_object(row.get("tokenUsage") or response.get("tokenUsage"), "tokenUsage", where)
-        asked = row.get("prompt")
-        if isinstance(asked, Mapping):
-            asked = asked.get("raw")
-        failed = row.get("failureReason") == FAILED_CALL or response.get("error")
-        number = numbers[_prompt(row)]
-        agent = log_name(provider, "provider", where)
+    for row in _rows(path, results):
+        values = {**row.inner("testCase.vars").fields, **row.inner("vars").fields}
+        agent, number = row.name("provider.label", "provider.id", "provider"), numbers[_prompt(row)]
         if number:
             agent = f"{agent} prompt {number + 1}"
-        output = answer = log_text(response.get("output"))
+        output = answer = row.text("response.output")
         error = None
+        failed = row.value("failureReason") == FAILED_CALL or row.value("response.error")
         if failed:
             answer = None
-            error = log_text(row.get("error") or response.get("error") or "the call failed")
-        cost = row.get("cost")
-        if cost in (None, 0):
-            cost = response.get("cost")
+            error = row.text("error", "response.error") or "the call failed"
         # a provider that counts no tokens leaves 0 of each
-        read = log_count(usage, "prompt", where)
-        said = log_count(usage, "completion", where)
+        read, said = (
+            row.count(f"tokenUsage.{part}", f"response.tokenUsage.{part}")
+            for part in ("prompt", "completion")
+        )
         texts = (values[name] for name in _QUESTIONS if isinstance(values.get(name), str))
+        asked = next(texts, None) or log_text(values or None)
         yield LogAnswer(
-            where,
-            str(tests[_test(row, where)]),
+            row.where,
+            str(tests[_test(row)]),
             agent,
             answer,
-            not failed and right(row.get("success"), "success", where),
-            question=next(texts, None) or log_text(values) or log_text(asked),
+            not failed and row.right("success"),
+            question=asked or row.text("prompt.raw", "prompt"),
             gold=next((log_text(values[name]) for name in _GOLDS if name in values), None),
             text=output,
             prompt_tokens=read or None,
             completion_tokens=said if read else None,
-            cost=log_amount({"cost": cost}, "cost", where),
-            seconds=log_seconds(row, "latencyMs", where),
+            cost=row.amount("cost") or row.amount("response.cost"),
+            seconds=row.seconds("latencyMs"),
             error=error,
-            repeat=str(row.get("testIdx")),
+            repeat=str(row.value("testIdx")),
         )
+
+
+def _rows(path: Path, results: list[object] | None) -> Iterator[Record]:
+    if results is None:
+        yield from log_rows(path)
+        return
+    for number, result in enumerate(results, 1):
+        yield Record(f"{path}, result {number}", result, "results")
 
 
 def _in_order(places: Mapping[str, int]) -> dict[str, int]:
@@ -127,18 +99,15 @@ def _in_order(places: Mapping[str, int]) -> dict[str, int]:
     return {name: number for number, name in enumerate(sorted(places, key=places.__getitem__))}
 
 
-def _test(row: Mapping[str, object], where: str) -> str:
+def _test(row: Record) -> str:
     """Return the parts that are equal in all repeats of a test."""
-    case = log_object(row.get("testCase"), "testCase", where)
-    parts: Any = [case.get("vars") or row.get("vars"), case.get("assert")]
+    parts = [row.value("testCase.vars") or row.value("vars"), row.value("testCase.assert")]
     # Without variables and assertions all tests would look the same.
     if not any(parts):
-        parts = row.get("testIdx")
+        parts = row.value("testIdx")
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _prompt(row: Mapping[str, object]) -> str:
-    prompt = row.get("prompt")
-    label = prompt.get("label") if isinstance(prompt, Mapping) else None
-    return str(row.get("promptId") or label or row.get("promptIdx"))
+def _prompt(row: Record) -> str:
+    return str(row.value("promptId", "prompt.label", "promptIdx", "prompt"))

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ..base.journal import read_object
 from ..base.wording import counted
-from .answers import (
-    LogAnswer,
-    json_document,
-    log_amount,
-    log_count,
-    log_fault,
-    log_left_out,
-    log_list,
-    log_name,
-    log_object,
-    log_text,
-    right,
-)
+from .answers import LogAnswer, Record, log_document, log_name
 from .terminal_bench import entrant_of
 
 _RESOLVED = ("resolved_ids", "resolved")
@@ -46,91 +35,70 @@ def repository_of(task: str) -> str | None:
 
 
 def is_report(document: Mapping[str, object]) -> bool:
-    return any(isinstance(document.get(name), list) for name in _RESOLVED)
+    return any(map(partial(_is_listed, document), _RESOLVED))
+
+
+def _is_listed(document: Mapping[str, object], name: str) -> bool:
+    return isinstance(document.get(name), list)
 
 
 def swe_bench_report(path: Path) -> Iterator[LogAnswer]:
     """A report of the harness, or a submission's `results.json`. The agent is the file's name, or
     of `results.json` the folder's.
     """
-    document, where = json_document(path), str(path)
-    resolved, tasks = _verdicts(document, where)
-    if missing := _listed(document, ("incomplete_ids",), where):
+    report = log_document(path)
+    if missing := _listed(report, "incomplete_ids"):
         said = f"nothing was submitted for {counted(len(missing), 'task')}, counted as failed"
-        yield LogAnswer(where, "", "", None, None, read_as=said)
-    for task in tasks:
-        yield task_outcome(where, task, entrant_of(path), task in resolved)
+        yield LogAnswer(report.where, read_as=said)
+    for task, resolved in _verdicts(report).items():
+        yield task_outcome(report, task, entrant_of(path), resolved)
 
 
-def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], list[str]]:
-    """Return the tasks that are resolved, and all of which the report says whether they are."""
-    named = next(name for name in _RESOLVED if isinstance(document.get(name), list))
-    resolved = {log_name(task, named, where) for task in log_list(document[named], named, where)}
+def _verdicts(report: Record) -> dict[str, bool]:
+    """Return whether tasks are resolved, of all of which the report says it."""
+    resolved = _listed(report, next(filter(partial(_is_listed, report.fields), _RESOLVED)))
     # What is pending was submitted, but its tests have not run yet.
-    tasks = resolved | _listed(document, _LISTS, where)
-    tasks -= _listed(document, ("pending_ids",), where)
+    tasks = resolved | _listed(report, *_LISTS)
+    tasks -= _listed(report, "pending_ids")
     # A task that stands in both lists cannot be told right or wrong.
-    failed = log_list(document.get("unresolved_ids") or [], "unresolved_ids", where)
-    if both := resolved.intersection(map(str, failed)):
-        raise log_fault(where, f"{min(both)} is resolved and unresolved; make the report again")
-    return resolved, sorted(tasks)
+    if both := resolved & _listed(report, "unresolved_ids"):
+        raise report.fault(f"{min(both)} is resolved and unresolved; make the report again")
+    return {task: task in resolved for task in sorted(tasks)}
 
 
-def _listed(document: Mapping[str, object], names: Iterable[str], where: str) -> set[str]:
+def _listed(report: Record, *names: str) -> set[str]:
     tasks: set[str] = set()
-    for name in names:
-        listed = document.get(name)
-        if isinstance(listed, list):
-            tasks.update(log_name(task, name, where) for task in listed)
+    for name in filter(partial(_is_listed, report.fields), names):
+        tasks.update(log_name(task, name, report.where) for task in report.members(name))
     return tasks
-
-
-def has_details(document: Mapping[str, object]) -> bool:
-    first = next(iter(document.values()), None)
-    # Other files, too, may begin with true or false: all values have to be outcomes.
-    if isinstance(first, bool):
-        return {*map(type, document.values())} == {bool}
-    return isinstance(first, Mapping) and "resolved" in first
 
 
 def swe_bench_details(path: Path) -> Iterator[LogAnswer]:
     """`per_instance_details.json`: the outcome, price and calls of each task; or its outcome alone,
     as in `eval_results.json` of SWE-bench Pro and in the `report.json` of each task.
     """
-    yield from _details(json_document(path), entrant_of(path), str(path))
+    yield from _details(log_document(path), entrant_of(path))
 
 
 def leaderboards(path: Path) -> Iterator[LogAnswer]:
     """`leaderboards.json` of SWE-bench's site: its entries that say what became of each task."""
-    document = json_document(path)
-    where = str(path)
     seen: set[str] = set()
-    for board in log_list(document.get("leaderboards"), "leaderboards", where):
-        entries = log_object(board, "leaderboards", where).get("results")
-        for entry in log_list(entries, "results", where):
-            fields = log_object(entry, "results", where)
-            agent = log_name(fields.get("name"), "name", where)
-            details = log_object(fields.get("per_instance_details"), "per_instance_details", where)
+    for board in log_document(path).objects("leaderboards"):
+        for entry in board.objects("results"):
+            agent, details = entry.name("name"), entry.inner("per_instance_details")
             # The same entry stands on several boards.
-            if details and agent not in seen:
+            if details.fields and agent not in seen:
                 seen.add(agent)
-                yield from _details(details, agent, where)
+                yield from _details(details, agent)
 
 
-def _details(details: Mapping[str, object], agent: str, where: str) -> Iterator[LogAnswer]:
-    for task, value in details.items():
+def _details(details: Record, agent: str) -> Iterator[LogAnswer]:
+    for task, value in details.fields.items():
         if isinstance(value, bool):
             value = {"resolved": value}
-        found = log_object(value, task, where)
-        cost = log_amount(found, "cost", where)
-        calls = log_count(found, "api_calls", where)
-        resolved = right(found.get("resolved"), "resolved", f"{where}, {task}")
-        yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls)
-
-
-def is_predictions(document: Mapping[str, object]) -> bool:
-    first = next(iter(document.values()), None)
-    return isinstance(first, Mapping) and "model_patch" in first
+        found = Record(f"{details.where}, {task}", value, task)
+        cost, calls = found.amount("cost"), found.count("api_calls")
+        yield task_outcome(found, task, agent, found.right("resolved"), cost=cost, calls=calls)
 
 
 def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
@@ -138,53 +106,51 @@ def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
     folder. A report of the harness, there or in `results` below, says which patches are right;
     without one, only tasks without a patch are known to have failed.
     """
-    report = _report_beside(path)
-    for task, value in json_document(path).items():
-        where = f"{path}, {task}"
-        predicted = log_object(value, task, where)
-        patch = log_text(predicted.get("model_patch"))
-        if report is not None and task in report[1]:
-            resolved = task in report[0]
-        elif patch is None:
-            resolved = False
-        else:
-            yield log_left_out(where, "whose patch no report of the harness beside it judges")
+    verdicts = _verdicts_beside(path)
+    for task, value in log_document(path).fields.items():
+        predicted = Record(f"{path}, {task}", value, task)
+        resolved = verdicts.get(task)
+        if resolved is None and predicted.text("model_patch") is not None:
+            yield predicted.left_out("whose patch no report of the harness beside it judges")
             continue
         info = _trajectory(path.parent, task)
-        used = log_object(info.get("model_stats"), "model_stats", where)
-        agent = log_name(predicted.get("model_name_or_path") or entrant_of(path), "agent", where)
-        cost = log_amount(used, "instance_cost", where)
-        calls = log_count(used, "api_calls", where)
-        ended = log_text(info.get("exit_status"))
-        yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls, text=ended)
+        yield task_outcome(
+            predicted,
+            task,
+            predicted.text("model_name_or_path") or entrant_of(path),
+            bool(resolved),
+            cost=info.amount("model_stats.instance_cost"),
+            calls=info.count("model_stats.api_calls"),
+            text=info.text("exit_status"),
+        )
 
 
-def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
+def _verdicts_beside(path: Path) -> dict[str, bool]:
+    """Return the verdicts of the first report beside predictions; empty without one."""
     beside = [*sorted(path.parent.glob("*.json")), *sorted(path.parent.glob("results/*.json"))]
     for other in beside:
-        if other == path or other.is_symlink():
-            continue
-        try:
-            document = json_document(other)
-        except UserError:  # some other file of JSON
-            continue
-        if is_report(document):
-            return _verdicts(document, str(other))
-    return None
+        # None of some other file, which need not hold an object.
+        document = None if other.is_symlink() else read_object(other)
+        report = Record(str(other), document)
+        if is_report(report.fields):
+            return _verdicts(report)
+    return {}
 
 
-def _trajectory(folder: Path, task: str) -> Mapping[str, object]:
+def _trajectory(folder: Path, task: str) -> Record:
     """Return the `info` of a task's trajectory; empty where there is none."""
     named = (f"{task}.traj.json", f"{task}.traj")
     for place in [folder / below / name for below in (task, "") for name in named]:
         # A task's name comes from the log, and must not lead out of its folder.
         if place.is_file() and folder.resolve() in place.resolve().parents:
-            return log_object(json_document(place).get("info"), "info", str(place))
-    return {}
+            return log_document(place).inner("info")
+    return Record("", None)
 
 
-def task_outcome(where: str, task: Any, agent: str, solved: bool | None, **more: Any) -> LogAnswer:
+def task_outcome(
+    record: Record, task: object, agent: object, solved: bool | None, **more: Any
+) -> LogAnswer:
     """What became of a task; tasks of one repository are a cluster."""
-    name, who = log_name(task, "task", where), log_name(agent, "agent", where)
+    name, who = log_name(task, "task", record.where), log_name(agent, "agent", record.where)
     cluster = repository_of(name)
-    return LogAnswer(where, name, who, None, solved, outcome=True, cluster=cluster, **more)
+    return LogAnswer(record.where, name, who, None, solved, outcome=True, cluster=cluster, **more)

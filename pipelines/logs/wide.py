@@ -10,23 +10,9 @@ from pathlib import Path
 
 from ...modules.base.errors import UserError
 from ..base.wording import counted
-from ..data.tables import read
-from .answers import (
-    LogAnswer,
-    json_lines,
-    log_count,
-    log_fault,
-    log_left_out,
-    log_list,
-    log_name,
-    log_name_if_any,
-    log_text,
-    number_in,
-    right,
-)
+from .answers import LogAnswer, Record, log_rows, log_text, number_in, table_rows
 from .swe_bench import task_outcome
 
-GRADED = {"name": "score", "rate": False}
 _NAMES = (
     *("agent", "agent_id", "model", "model_id", "model_name", "system", "entry", "entrant"),
     *("name", "submission", "subject", "subject_id", "column 1", "unnamed: 0"),
@@ -52,40 +38,34 @@ def wide(path: Path) -> Iterator[LogAnswer]:
     there and has no answer was not asked. `dataset` is the group.
     """
     agents: object = None
-    for where, row in json_lines(path):
-        if "header" in row:
-            agents = row.get("agents")
+    for row in log_rows(path):
+        if "header" in row.fields:
+            agents = row.value("agents")
             continue
-        dataset = log_text(row.get("dataset"))
+        dataset, gold, marks = row.text("dataset"), row.text("gold"), row.value("correct")
         names = agents.get(dataset) if isinstance(agents, Mapping) else agents
-        answers = log_list(row.get("answers"), "answers", where)
+        answers = [log_text(cell) for cell in row.members("answers")]
         if not isinstance(names, list) or len(names) != len(answers):
-            raise log_fault(
-                where, "'answers' has not one entry for each agent of the header; correct it"
-            )
-        gold, marks = log_text(row.get("gold")), row.get("correct")
-        if marks is not None and (not isinstance(marks, str) or len(marks) != len(names)):
-            raise log_fault(
-                where, "'correct' is not a text with 0, 1 or - for each agent; correct it"
-            )
+            raise row.fault("'answers' has not one entry for each agent of the header; correct it")
         if marks is None and gold is None:
-            raise log_fault(where, "there is neither 'gold' nor 'correct'; give one")
-        for place, (name, cell) in enumerate(zip(names, answers, strict=True)):
-            answer = log_text(cell)
-            if marks is not None and marks[place] == "-":
-                if answer is None:
-                    continue
-                raise log_fault(where, "an answer is marked neither right nor wrong; give 0 or 1")
-            same = answer is not None and answer == gold
+            raise row.fault("there is neither 'gold' nor 'correct'; give one")
+        if marks is None:
+            marks = "".join("1" if answer == gold else "0" for answer in answers)
+        if not isinstance(marks, str) or len(marks) != len(names):
+            raise row.fault("'correct' is not a text with 0, 1 or - for each agent; correct it")
+        for name, answer, mark in zip(names, answers, marks, strict=True):
+            if mark == "-" and answer is None:
+                continue
+            told = Record(row.where, {"agent": name, "correct": mark})
             yield LogAnswer(
-                where,
-                log_name(row.get("question_id"), "question_id", where),
-                log_name(name, "agent", where),
+                row.where,
+                row.name("question_id"),
+                told.name("agent"),
                 answer,
-                same if marks is None else right(marks[place], "correct", where),
-                question=log_text(row.get("question")),
+                told.right("correct"),
+                question=row.text("question"),
                 gold=gold,
-                group=log_name_if_any(dataset, "dataset", where),
+                group=row.name_if_any("dataset"),
                 task=dataset,
             )
 
@@ -96,23 +76,19 @@ def outcomes_by_task(path: Path) -> Iterator[LogAnswer]:
     or null.
     """
     tasks: list[object] = []
-    for where, row in json_lines(path):
-        if "tasks" in row:
-            tasks = log_list(row["tasks"], "tasks", where)
+    for row in log_rows(path):
+        if "tasks" in row.fields:
+            tasks = row.members("tasks")
             continue
-        agent = log_name(row.get("agent"), "agent", where)
-        marks = row.get("solved")
+        agent, marks = row.name("agent"), row.value("solved")
+        columns = [row.members("successes"), row.members("trials")]
         if isinstance(marks, str):
-            cells: list[object] = [None if mark == "-" else mark for mark in marks]
-            trials: list[object] = [1] * len(cells)
-        else:
-            cells = log_list(row.get("successes"), "successes", where)
-            trials = log_list(row.get("trials"), "trials", where)
-        if not len(cells) == len(trials) == len(tasks):
-            raise log_fault(where, "there is not one entry for each of the tasks; correct it")
-        for task, cell, tried in zip(tasks, cells, trials, strict=True):
-            if cell is not None and tried:
-                yield from _trials(where, agent, task, cell, tried)
+            columns = [[*marks]]
+        if any(len(column) != len(tasks) for column in columns):
+            raise row.fault("there is not one entry for each of the tasks; correct it")
+        for task, *cells in zip(tasks, *columns, strict=True):
+            if cells[0] not in (None, "-") and cells[-1]:
+                yield from _outcomes(row, agent, task, "/".join(map(str, cells)), 1)
 
 
 def is_agents_row(first: Mapping[str, object]) -> bool:
@@ -141,26 +117,18 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
     """A row an agent and a column a task, of 0 and 1, of successes such as `3/5`, or of scores
     between 0 and 1. Whole numbers above 1 are successes of as many trials as the largest.
     """
-    rows = [(f"{path}, {row.where}", row.fields) for row in read(path).rows]
+    rows = [*table_rows(path)]
     # All cells are read before the first answer: the largest says what the figures mean.
-    name = _agents_column(rows[0][1])
-    for column in rows[0][1]:
+    name = _agents_column(rows[0].fields)
+    for column in rows[0].fields:
         if column.strip().casefold() in _SUMS:
             raise UserError(
                 f"{path}: the column {column!r} seems to be about all tasks: take it out, or give "
                 "the task another name"
             )
-    cells = 0
-    figures = []
-    for _, fields in rows:
-        for task, value in fields.items():
-            text = _tried(value)
-            if task == name or text is None:
-                continue
-            cells += 1
-            number = _figure(text)
-            if number is not None:
-                figures.append(number)
+    cells = [value for row in rows for task, value in row.fields.items() if task != name]
+    texts = [text for text in map(_tried, cells) if text is not None]
+    figures = [figure for figure in map(_figure, texts) if figure is not None]
     most = max(figures, default=0.0)
     whole = all(map(float.is_integer, figures))
     # Broken or larger numbers are no counts of trials, and scores end at 1.
@@ -171,51 +139,46 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
         )
     if most > 1:
         read_as = f"successes of {most:.0f} trials, the largest value"
-    elif len(figures) < cells:
+    elif len(figures) < len(texts):
         read_as = "3/5 is three successes of five trials"
     elif whole:
         read_as = "0 is failed and 1 is solved"
     else:
         read_as = "scores between 0 and 1"
-    agents, tasks = counted(len(rows), "agent"), counted(len(rows[0][1]) - 1, "task")
-    yield LogAnswer(
-        str(path), "", "", None, None, read_as=f"{agents} in rows, {tasks} in columns; {read_as}"
-    )
-    for where, fields in rows:
-        agent = log_name(fields.get(str(name)), name or "agent", where)
-        for task, value in fields.items():
-            text = _tried(value)
-            if task == name:
-                continue
-            if text is None:
-                yield log_left_out(where, "that were not tried")
-                continue
-            if of_trials := _OF_TRIALS.fullmatch(text):
-                yield from _trials(where, agent, task, int(of_trials[1]), int(of_trials[2]))
-                continue
-            number = _figure(text)
-            if number is None:
-                raise log_fault(
-                    where, f"{task!r} is {text[:60]!r}; give a figure, or - for not tried"
-                )
-            if most > 1 or number.is_integer():
-                yield from _trials(where, agent, task, int(number), max(1, int(most)))
-            else:
-                yield task_outcome(where, task, agent, None, score=number, metric=GRADED)
+    agents, tasks = counted(len(rows), "agent"), counted(len(rows[0].fields) - 1, "task")
+    yield LogAnswer(str(path), read_as=f"{agents} in rows, {tasks} in columns; {read_as}")
+    for row in rows:
+        agent = row.name(name or "agent")
+        for task, value in row.fields.items():
+            if task != name:
+                yield from _outcomes(row, agent, task, value, max(1, int(most)))
 
 
 def _figure(text: str) -> float | None:
-    return {"true": 1.0, "false": 0.0}.get(text.casefold(), number_in(text))
+    number = {"true": 1.0, "false": 0.0}.get(text.casefold(), number_in(text))
+    return None if number is None or number < 0 else number
 
 
-def _trials(
-    where: str, agent: str, task: object, successes: object, trials: object
+def _outcomes(
+    row: Record, agent: str, task: object, value: object, trials: int
 ) -> Iterator[LogAnswer]:
-    """A task's trials, the successes first: their order is not known."""
-    told = {"successes": successes, "trials": trials}
-    solved, tried = log_count(told, "successes", where), log_count(told, "trials", where)
-    if solved is None or tried is None or solved > tried:
-        raise log_fault(where, f"{successes} successes of {trials} trials of {task!r}; correct it")
-    for trial in range(tried):
-        right = trial < solved
-        yield task_outcome(where, task, agent, right, repeat=trial, score=float(right))
+    """Yield what became of a task, by a cell such as 1, 3/5 or 0.25. A whole number is the
+    successes of so many trials, which come first: their order is not known.
+    """
+    text = _tried(value)
+    if text is None:
+        yield row.left_out("that were not tried")
+        return
+    figure, of_trials = _figure(text), _OF_TRIALS.fullmatch(text)
+    if of_trials:
+        figure, trials = float(of_trials[1]), int(of_trials[2])
+    if figure is None:
+        raise row.fault(f"{task!r} is {text[:60]!r}; give a figure, or - for not tried")
+    if figure > trials:
+        raise row.fault(f"{figure:g} successes of {trials} trials of {task!r}; correct it")
+    if not figure.is_integer():
+        yield task_outcome(row, task, agent, None, score=figure)
+        return
+    for trial in range(trials):
+        solved = trial < figure
+        yield task_outcome(row, task, agent, solved, repeat=trial, score=float(solved))

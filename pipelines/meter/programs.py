@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
@@ -31,10 +31,9 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.settings import settings
 from ..lms.store import books_around
-from ..tasks.check import in_sandbox
 from ..tasks.folder import Workplace, left_in_folder, place_around
-from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines, words_of
-from ..tasks.sandbox import Door, Started
+from ..tasks.process import ENDING_SECONDS, CommandError, Started, run, words_of
+from ..tasks.sandbox import Door
 
 if TYPE_CHECKING:
     from .server import Endpoint, MeteredQuestion
@@ -288,8 +287,6 @@ class Start:
     ) -> object:
         """Return the command's answer to one question. Raises CommandError if it gives none."""
         with (
-            TemporaryFile() as printed,
-            TemporaryFile() as complaint,
             TemporaryDirectory(prefix="folkmoot-", ignore_cleanup_errors=True) as cache,
             ExitStack() as held,
         ):
@@ -302,18 +299,16 @@ class Start:
             else:
                 start = self._start_in(folder, question.files, endpoint)
             try:
-                code = await in_sandbox(
-                    start, folder, printed, complaint, self.timeout, given=given
-                )
-            except TimeoutError:
-                raise CommandError(f"it took longer than {self.timeout:g} s") from None
+                ended = await run(start, folder, self.timeout, given)
             except OSError as problem:
                 raise self._cannot_start(str(problem.strerror)) from None
-            if code != 0:
-                reason = _reason(complaint)[:500] or "it printed no reason"
-                advice = self._not_passed(reason)
-                raise CommandError(f"the command ended with code {code}: {reason}{advice}")
-            return _answer(_last_line(printed))
+        if ended.code is None:
+            raise CommandError(f"it took longer than {self.timeout:g} s")
+        if ended.code != 0:
+            reason = _reason(ended.complaint)[:500] or "it printed no reason"
+            advice = self._not_passed(reason)
+            raise CommandError(f"the command ended with code {ended.code}: {reason}{advice}")
+        return _answer(_last_of(ended.printed))
 
     def _not_passed(self, reason: str) -> str:
         """Return advice on the first variable in a reason that is set here but not passed on."""
@@ -417,9 +412,8 @@ def runs_on_workers(program: Program) -> bool:
     return bool(program.parts(Command))
 
 
-def _last_line(file: IO[bytes]) -> str:
-    """Return the last line of a file that is not blank."""
-    return "".join(last_lines(file)).strip()
+def _last_of(lines: Sequence[str]) -> str:
+    return "".join(lines[-1:]).strip()
 
 
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
@@ -431,13 +425,12 @@ _NAMES_AN_ERROR = re.compile(
 )
 
 
-def _reason(file: IO[bytes]) -> str:
+def _reason(complaint: Sequence[str]) -> str:
     """Return the line of a command's standard error that names the error, or else the last line."""
     # Not always the last: Node.js prints its version after it, others a frame around it.
-    file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
-    named = _NAMES_AN_ERROR.findall(file.read().decode("utf-8", "replace"))
+    named = _NAMES_AN_ERROR.findall("\n".join(complaint))
     if not named:
-        return _last_line(file)
+        return _last_of(complaint)
     return " ".join(named[-1].split()).strip(" |")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import os
@@ -14,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -32,8 +30,8 @@ from ...modules.reading.row import CHECK, CheckFields
 from ..base.settings import settings
 from ..base.wording import counted, shortened
 from .folder import Workplace, lay, own_options, place_around, put, put_back
-from .process import MOST_OUTPUT, exit_code, last_lines, words_of
-from .sandbox import BWRAP, HIDES, NONE, Sandbox, Started
+from .process import run, words_of
+from .sandbox import BWRAP, HIDES, NONE, Sandbox
 
 CHECK_SECONDS = 120.0
 CHECK_SUCH = "python -m pytest -q"
@@ -197,9 +195,7 @@ class Check(Metric):
         if runs:
             return
         self._failures += 1
-        self._last = f"it ended with code {code}"
-        if lines:
-            self._last = lines[-1]
+        self._last = [f"it ended with code {code}", *lines][-1]
         # Of a single task that took too long, the answer may be an endless loop.
         self._least = 2 if code is None else 1
         # A misspelt command would pay for all questions before anybody sees it.
@@ -245,12 +241,7 @@ async def _run(
     started, secret, given = _add_witness(words, [*tests, *kept])
     options = own_options(own, folder)
     how = place.sandbox.started(started, folder, options, task=own, hidden=place.hidden)
-    code: int | None = None
-    with TemporaryFile() as out, TemporaryFile() as err:
-        with contextlib.suppress(TimeoutError):
-            code = await in_sandbox(how, folder, out, err, seconds, given)
-        printed = last_lines(out, MOST_OUTPUT)
-        complaint = last_lines(err, MOST_OUTPUT)
+    code, printed, complaint = await run(how, folder, seconds, given)
     done = code is not None
     if secret and done:
         printed, code, done = _until_end(printed, secret, code)
@@ -312,28 +303,6 @@ def _until_end(
             late = any('"score"' in line for line in printed[place + 1 :])
             return before, int(ended) or code, not late
     return printed, code, False
-
-
-async def in_sandbox(
-    how: Started, folder: Path | None, out: Any, err: Any, seconds: float, given: bytes = b""
-) -> int:
-    """Return the exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
-    try:
-        return await exit_code(
-            how.words,
-            out,
-            err,
-            seconds=seconds,
-            given=given,
-            environment=how.environment,
-            cwd=how.cwd,
-            folder=folder,
-        )
-    finally:
-        if how.after:
-            quiet = asyncio.subprocess.DEVNULL
-            ending = await asyncio.create_subprocess_exec(*how.after, stdout=quiet, stderr=quiet)
-            await ending.wait()
 
 
 def _is_missing(word: str) -> bool:

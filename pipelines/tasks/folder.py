@@ -39,6 +39,8 @@ MOST_DIFF = 20_000_000
 MOST_KEPT = 200_000
 """The most bytes of a diff, and those that a row keeps."""
 
+_DIFFER = """diff --no-index --binary --no-prefix --no-renames --no-color --no-ext-diff
+    --no-textconv a b"""
 _DIFF = re.compile(r"(?:# left out: .*\n)*(?:diff --git |--- .*\n\+\+\+ )")
 _PREFIXED = re.compile(r'^(?:diff --git "?a/.* "?b/|--- (?:"?a/.*|/dev/null.*)\n\+\+\+ "?b/)', re.M)
 """How files of a diff are called where their names begin with a/ and b/."""
@@ -175,17 +177,8 @@ def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
     except OSError as problem:  # of a path that is too long for the system
         raise CommandError(f"what it left cannot be compared ({problem.strerror})") from None
     lay(files, folder.with_name("a"))
-    options = (
-        "--no-index",
-        "--binary",
-        "--no-prefix",
-        "--no-renames",
-        "--no-color",
-        "--no-ext-diff",
-    )
     with TemporaryFile() as printed:
-        words = ("diff", *options, "--no-textconv", "a", "b")
-        if complaint := _git(folder.parent, *words, out=printed.fileno()):
+        if complaint := _git(folder.parent, *_DIFFER.split(), out=printed.fileno()):
             raise CommandError(f"what it left cannot be compared ({complaint})")
         size = printed.seek(0, os.SEEK_END)
         if size > MOST_DIFF:
@@ -270,7 +263,9 @@ def put(answer: str, folder: Path, answer_file: str | None) -> None:
     if answer_file is None or _DIFF.match(answer):
         _apply(answer, folder)
         return
-    lay({answer_file: fenced(answer, Path(answer_file).suffix)}, folder)
+    # The last block: how to run the code, or what it prints, often follows it in blocks without the
+    # language of the file.
+    lay({answer_file: _blocks(answer, Path(answer_file).suffix)[-1]}, folder)
 
 
 def put_back(files: Mapping[str, str], folder: Path, answer_file: str | None) -> list[str]:
@@ -314,13 +309,6 @@ def own_options(files: Mapping[str, str], folder: Path) -> dict[str, str]:
     for name in sorted(changed):
         words += ["-o", f"{name}={_DEFAULTS.get(name, '')}"]
     return {"PYTEST_ADDOPTS": shlex.join(words)}
-
-
-def fenced(text: str, suffix: str) -> str:
-    """Return the last fenced block in the language of a file with this suffix, else the last of
-    all, else the whole text: how to run it, or what it prints, often follows the code.
-    """
-    return _blocks(text, suffix)[-1]
 
 
 def _blocks(text: str, suffix: str) -> list[str]:

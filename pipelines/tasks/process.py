@@ -9,9 +9,9 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
 
 from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
@@ -48,45 +48,63 @@ def words_of(command: str, what: str, such: str) -> list[str]:
     return words
 
 
-async def exit_code(
-    words: Sequence[str],
-    out: IO[bytes],
-    err: IO[bytes],
-    *,
-    environment: Mapping[str, str],
-    cwd: Path | None,
-    seconds: float,
-    given: bytes = b"",
-    folder: Path | None = None,
-) -> int:
-    """Run a command, stop all its processes, and return its exit code.
+class Started(NamedTuple):
+    """How a command is started; `after` ends what may be left of it."""
 
-    Args: out, err: where it prints. given: its standard input. folder: where it works, if it has
-        limits (`supervisor`).
+    words: list[str]
+    environment: dict[str, str]
+    cwd: Path | None
+    after: list[str]
 
-    Raises OSError where it cannot be started, TimeoutError where it takes longer.
+
+class Ended(NamedTuple):
+    """How a command ended, and the last lines of its output and of its errors, without empty ones
+    at their end. `code` is None where it took too long.
     """
-    process = await asyncio.create_subprocess_exec(
-        *_supervised(folder),
-        *words,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=out,
-        stderr=err,
-        env=environment,
-        cwd=cwd,
-        # Its own process group, so that all processes that it starts can be stopped with it.
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    try:
-        async with asyncio.timeout(seconds):
-            with contextlib.suppress(ConnectionError):  # from one that does not read its input
-                process.stdin.write(given)
-                await process.stdin.drain()
-                process.stdin.close()
-            return await process.wait()
-    finally:
-        await _stop(process)
+
+    code: int | None
+    printed: list[str]
+    complaint: list[str]
+
+
+async def run(how: Started, folder: Path | None, seconds: float, given: bytes = b"") -> Ended:
+    """Run a command, stop all its processes, and return how it ended.
+
+    Args: folder: where it works, if it has limits (`supervisor`). given: its standard input.
+
+    Raises OSError where it cannot be started.
+    """
+    code = None
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = await asyncio.create_subprocess_exec(
+            *_supervised(folder),
+            *how.words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            env=how.environment,
+            cwd=how.cwd,
+            # Its own process group, so that all processes that it starts can be stopped with it.
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    with contextlib.suppress(ConnectionError):  # it need not read its input
+                        process.stdin.write(given)
+                        await process.stdin.drain()
+                        process.stdin.close()
+                    code = await process.wait()
+        finally:
+            await _stop(process)
+            if how.after:
+                quiet = asyncio.subprocess.DEVNULL
+                ending = await asyncio.create_subprocess_exec(
+                    *how.after, stdout=quiet, stderr=quiet
+                )
+                await ending.wait()
+        return Ended(code, _last_lines(out), _last_lines(err))
 
 
 def _supervised(folder: Path | None) -> tuple[str, ...]:
@@ -113,9 +131,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def last_lines(file: IO[bytes], most: int = 1) -> list[str]:
-    """Return the last lines of a file, without empty ones at its end; only its end is read."""
+def _last_lines(file: IO[bytes]) -> list[str]:
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     # as bytes: a text has ends of lines that are none of a terminal's
-    lines = file.read().rstrip().splitlines()[-most:]
-    return [line.decode("utf-8", "replace") for line in lines]
+    return [line.decode("utf-8", "replace") for line in file.read().rstrip().splitlines()]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ..base.settings import settings
+from .process import Started
 from .supervisor import MOST_FILE, MOST_MEMORY, MOST_PROCESSES
 
 BWRAP, NONE = "bwrap", "none"
@@ -49,15 +50,6 @@ class Door(NamedTuple):
 
     socket: Path
     port: int
-
-
-class Started(NamedTuple):
-    """How a command is started; `after` ends what may be left of it."""
-
-    words: list[str]
-    environment: dict[str, str]
-    cwd: Path | None
-    after: list[str]
 
 
 @dataclass(frozen=True)

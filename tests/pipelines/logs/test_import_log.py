@@ -417,6 +417,9 @@ def test_samples_without_a_score_or_cancelled_are_left_out_and_counted(tmp_path:
     found = fm.import_log(inspect(tmp_path / "a.json", RIGHT, *samples))
     assert found.answers == 1
     assert found.left_out == {"samples without a score": 2, "samples cancelled": 1}
+    shown = folkmoot("show", found.folder, code=0).output
+    assert "Left out: 2 samples without a score." in shown
+    assert "next: folkmoot report" in shown  # a single run is not compared
 
 
 NAN = float("nan")

@@ -120,11 +120,13 @@ def test_a_job_of_harbor(tmp_path: Path) -> None:
     write_json(job / "d__x1" / "result.json", harbor("d", None, began=False))
     unjudged = {**harbor("e", None), "exception_info": {"exception_type": "VerifierTimeoutError"}}
     write_json(job / "e__x1" / "result.json", unjudged)
+    write_json(job / "f__x1" / "result.json", harbor("f", {"tests": 1.0, "style": 0.0}))
     (job / "a__x1" / "session.jsonl").write_text('{"a session": 1}\n')
     found = fm.import_log(job)
     assert solved(found) == {"terminus-2 m": {"a": True, "b": False, "c": False}}
     ended = {"samples that ended before their agent began": 1}
-    assert found.left_out == {**ended, "samples that their harness could not judge": 1}
+    several = {"samples with several rewards, none of which is called 'reward'": 1}
+    assert found.left_out == {**ended, "samples that their harness could not judge": 1, **several}
     (run,) = found.runs.values()
     assert run.summary.is_rate
     assert run.summary.usage["cost_usd"] == 0.75
@@ -246,6 +248,7 @@ def test_tables_with_a_row_an_agent(name: str, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("agent,t1,t2\nx,87.5,40\n", r"the value 87\.5: write 0 or 1"),
+        ("agent,t1,t2\nx,1,0\ny,-0.5,1\n", "line 3: 't1' is '-0.5'; give a figure"),
         ("agent,t1,t2,Total\nx,1,1,2\n", "the column 'Total' seems to be about all tasks"),
     ],
 )
