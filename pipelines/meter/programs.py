@@ -306,7 +306,7 @@ class Start:
                     start, folder, printed, complaint, self.timeout, given=given
                 )
             except TimeoutError:
-                raise CommandError(f"it took longer than {self.timeout:g} s") from None
+                raise CommandError(f"it took longer than its timeout, {self.timeout:g} s") from None
             except OSError as problem:
                 raise self._cannot_start(str(problem.strerror)) from None
             if code != 0:
