@@ -59,7 +59,7 @@ class Shapes:
         flat: dict[str, object] = {}
         for name, cell in cells.items():
             flat |= self._flatten(name, cell)
-        flat = _with_possible(self._with_asserted(flat))
+        flat = _with_possible(_without_twin(self._with_asserted(flat)))
         if self._named_answer is None:
             flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
         return self._with_apart(flat)
@@ -251,6 +251,16 @@ def _with_aliases(cells: dict[str, object]) -> dict[str, object]:
     if not isinstance(aliases, list) or not isinstance(answer, str):
         return cells
     return without(cells, ["answer_aliases"]) | {"answer": [answer, *aliases]}
+
+
+def _without_twin(cells: dict[str, object]) -> dict[str, object]:
+    """Return the row without the answer of its twin, which only that one's passages have: the
+    official script of MuSiQue does not score it.
+    """
+    answerable = str(cells.get("answerable")).casefold()
+    if answerable != "false" or "question_decomposition" not in cells:
+        return cells
+    return without(cells, ["answer_aliases"]) | {"answer": None}
 
 
 def _with_possible(cells: dict[str, object]) -> dict[str, object]:
