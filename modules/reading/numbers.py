@@ -26,8 +26,11 @@ _NUMBER_MARK = pattern(
     re.I,
 )
 _ONE = rf"[-+]?[$€£¥₹]?(?>{DECIMAL})%?"
+_UNIT = r"(?:\s?[a-z°]+)?"
 _SEVERAL = pattern(
-    rf"\W*(?:between\s+)?{_ONE}(?:\s*(?:,|;|±|\\pm\b|\b(?:or|and|to)\b)\s*{_ONE})+\W*", re.I
+    rf"\W*(?:(?:between|from)\s+)?{_ONE}{_UNIT}"
+    rf"(?:\s*(?:[-–—+*×/:,;|<>≤≥]|\.\.+|…|\b(?:x|or|and|to|out of)\b)\s*{_ONE}{_UNIT})+\W*",
+    re.I,
 )
 _NO_NUMBER = pattern(
     r"\b(?:unknown|none|cannot|can't|undetermined|unclear|not|nan|n/a|infinit\w*|inf)\b", re.I
@@ -47,9 +50,11 @@ _EXPONENT = r"\s?(?:\^|\*\*)\s?[{(]?\s?([-+]?[0-9]{1,4})\s?[})]?"
 _STARS = pattern(r"(?<=[0-9])(?:\*\*|\s\*\*\s)(?=[-+]?[0-9]{1,4}(?![0-9*]))")
 _SCIENTIFIC = pattern(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
 _POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
-_ROOT = pattern(
+_UNCERTAIN = pattern(
     r"(?:(?<![0-9.])[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)"
     r"|(?:(?<![0-9.])[0-9.]+)?\s?(?:π|\\pi\b)"
+    # 5 ± 2, which is no number even where both are equal
+    r"|(?:(?<![0-9.,])[0-9.,]+\s?)?(?:±|\\pm\b|\+/-|\bplus or minus\b)\s?[$€£¥₹]?[0-9.,]+"
     # 0.333…, and 12万5千, whose parts are to be added
     r"|(?<![0-9])[0-9]+\.[0-9]*\s?\\(?:overline|bar|dot)\b"
     r"|(?<![0-9.,])[0-9.,]+\s?[万萬亿億]\s?[0-9].*"
@@ -83,7 +88,7 @@ def _written_out(text: str) -> str:
     text = _SCIENTIFIC.sub(lambda m: _computed(Decimal.scaleb, m[1], int(m[2])), text)
     text = _POWER.sub(lambda m: _computed(_POWERS.power, m[1], int(m[2])), text)
     text = _SIZED.sub(_sized, text)
-    return _ROOT.sub(_NO_VALUE, text)
+    return _UNCERTAIN.sub(_NO_VALUE, text)
 
 
 def _plain(digits: str) -> Decimal:

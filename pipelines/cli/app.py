@@ -331,8 +331,8 @@ def _parameters(options: Mapping[str, CommandOption]) -> list[inspect.Parameter]
     if len(options) >= MANY_OPTIONS:
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter("all_help", keyword, default=False, annotation=HelpAll))
-    for field, (declared, kind, info) in options.items():
-        info = copy(info)
+    for field, option in options.items():
+        declared, kind, info = option.field, option.type, copy(option.info)
         info.help = (info.help or "").partition(" In Python")[0]
         if (info.min or 0) > 1:
             info.help += f" At least {info.min:g}."

@@ -33,13 +33,14 @@ _MOST = 2**63 - 1
 
 
 class CommandOption(NamedTuple):
-    """A field of a request or view on the command line: the type that it is parsed as, and typer's
-    description.
+    """A field of a request or view on the command line: the type that it is parsed as, typer's
+    description, and whether Python takes no other type.
     """
 
     field: Field[object]
     type: Any
     info: ParameterInfo
+    same_in_python: bool
 
     @property
     def kind(self) -> type:
@@ -124,9 +125,10 @@ def _options(request: Any) -> Mapping[str, CommandOption]:
         plain, *metadata = get_args(hints[name]) or (None,)
         told = next((part for part in metadata if hasattr(part, "help")), None)
         if told is not None:
-            kind = plain if metadata[0] is told else metadata[0]
+            same = metadata[0] is told
+            kind = plain if same else metadata[0]
             info = told.of_typer() if isinstance(told, Option) else told  # another package's
-            options[name] = CommandOption(declared[name], kind, info)
+            options[name] = CommandOption(declared[name], kind, info, same)
     return options
 
 
@@ -151,6 +153,8 @@ def options_of_file(
                     meant = f" (it is {field!r} here)"
             raise UserError(f"{where} has an unknown key {name!r}{meant}: correct or drop it")
         option = known[name]
+        if value is None and option.field.default is not None:
+            continue  # a key without a value: the option's default holds
         if value is not None and option.kind in _NUMBERS:
             option.check(f"{where}: {name}", value)
         elif type(value) in (int, float):  # the option takes text, such as points
@@ -159,6 +163,8 @@ def options_of_file(
             value = option.placed(value, home)
         elif value is not None and get_origin(option.type) is list:
             value = option.several(f"{where}: {name}", value)
+        elif isinstance(value, bool | date) or (value is not None and option.same_in_python):
+            raise UserError(f"{where}: {name} is {value!r}: give {option.wanted}")
         options[name] = value
     return options
 

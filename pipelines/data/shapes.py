@@ -4,13 +4,14 @@ right option apart from the wrong ones, options inside the question, marked and 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import random
 import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, cycle
 from typing import Any
 
 from ...modules.base.errors import UserError, are_all
@@ -59,7 +60,7 @@ class Shapes:
         flat: dict[str, object] = {}
         for name, cell in cells.items():
             flat |= self._flatten(name, cell)
-        flat = self._with_asserted(flat)
+        flat = self._with_asserted(self._decrypted(_without_twin(flat)))
         if self._named_answer is None:
             flat = self._with_marked(_with_answers(flat))
         return self._with_apart(flat)
@@ -97,6 +98,26 @@ class Shapes:
         if name == "turns" and len(as_list(cell)) == 1:  # LiveBench
             return {name: as_list(cell)[0]}
         return {name: cell}
+
+    def _decrypted(self, cells: dict[str, object]) -> dict[str, object]:
+        """Return the row of BrowseComp with its question and answer as plain texts."""
+        canary = cells.get("canary")
+        if not isinstance(canary, str):
+            return cells
+        asked = columns_of("question", cells)
+        if not asked:
+            return cells
+        key = hashlib.sha256(canary.encode()).digest()
+        texts: dict[str, object] = {}
+        try:
+            for name in (*asked, "answer"):
+                hidden = base64.b64decode(str(cells.get(name)), validate=True)
+                plain = (byte ^ mask for byte, mask in zip(hidden, cycle(key), strict=False))
+                texts[name] = bytes(plain).decode()
+        except ValueError:  # not encrypted: other data sets have a canary, too
+            return cells
+        self.notes["question and answer decrypted with `canary`"] += 1
+        return cells | texts
 
     def _with_asserted(self, cells: dict[str, object]) -> dict[str, object]:
         """Return the cells with one text in place of promptfoo's assertions, all of which have to
@@ -236,6 +257,16 @@ def _marked_objects(held: object) -> list[tuple[str, bool]]:
             return []
         marked.append((str(texts[0]), str(marks[0]).casefold() in ("true", "1", "yes")))
     return marked
+
+
+def _without_twin(cells: dict[str, object]) -> dict[str, object]:
+    """Return the row without the answer of its twin, which only that one's passages have: the
+    official script of MuSiQue does not score it.
+    """
+    answerable = str(cells.get("answerable")).casefold()
+    if answerable != "false" or "question_decomposition" not in cells:
+        return cells
+    return without(cells, ["answer_aliases"]) | {"answer": None}
 
 
 def _with_answers(cells: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import questions as data
+from ..lms.ledger import totals
 from ..lms.named import Billed, billed_as
 from ..programs.seats import (
     Seating,
@@ -218,6 +219,12 @@ class EvaluationPlan:
             if not self.program.lacks_weights:
                 RUN.earlier(self.out, self.manifest)
             check_orders(self.out, self.request.permute)
+            if self.request.price and totals(self.out).cost_usd is None:
+                self.warnings.append(
+                    f"--price holds for calls from now on: those that {self.out} has paid for keep "
+                    "an unknown price; to price them, choose another --out, which pays only for "
+                    "answers that the call cache does not have"
+                )
         self.account()  # raises for a bad budget now, before any question is paid for
 
     def on_training(self, part: str) -> EvaluationPlan:

@@ -133,7 +133,7 @@ class HttpEndpoint:
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, path)
-        about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
+        about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status, body)
         if status < 300:
             reply = read(text, about)
             note_cost(reply, headers)
@@ -158,7 +158,7 @@ class HttpEndpoint:
         """
         body = {"model": self.model, **payload}
         status, answer_headers, text = await self._post(body, path, sink, headers)
-        about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
+        about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status, body)
         if not self.has_path(path):
             from .refusals import lacks_path
 

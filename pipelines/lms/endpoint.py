@@ -422,7 +422,7 @@ def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None
     if error:
         from .refusals import failure_inside, failure_of
 
-        status, text = failure_inside(error)
+        status, text = failure_inside(error, endpoint.request)
         problem = failure_of(status, text, {}, endpoint)
         if isinstance(problem, TransientError):
             problem.usage = usage

@@ -102,7 +102,8 @@ WORDS = (
 @dataclass(slots=True)
 class AskedEndpoint:
     """What the reader of a response knows of its endpoint: name, model, the variable that holds the
-    key, whether a call with this key and model has been answered before, and the HTTP status.
+    key, whether a call with this key and model has been answered before, the HTTP status, and the
+    body of the request.
     """
 
     name: str
@@ -110,6 +111,7 @@ class AskedEndpoint:
     key: str
     answered: bool
     status: int = 200
+    request: Mapping[str, object] = field(default_factory=dict)
 
 
 _NO_ERROR = frozenset({*("", "none", "null", "0", "200", "false", "ok", "success"), "{}", "[]"})

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import dspy
@@ -54,15 +55,15 @@ Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
 
 @dataclass
 class _Call:
-    """A call in flight: its LM, and how it is booked.
+    """A call in flight: its LM, and how each of its requests is booked (DSPy makes three
+    with `n=3`).
 
     DSPy writes its history entry of the call into `history`, as it does for a module that calls an
     LM. `stray` says that the call belongs to no question, and `ended` that its end is being booked.
     """
 
     lm: dspy.BaseLM
-    entry: Entry | None = None
-    booking: Booking = field(default_factory=Booking)
+    requests: list[tuple[Entry, Booking]] = field(default_factory=list)
     watched: SeenCall | None = None
     stray: bool = False
     ended: bool = False
@@ -75,25 +76,28 @@ class _Call:
         UserError if the budget or the disk does not allow it.
         """
         asker, model = ASKER.get(), str(self.lm.model)
-        self.entry = Entry(
-            endpoint="DSPy",
-            model=model,
-            # The key of the call and not of its request: no cache answers such calls, so equal
-            # requests are billed separately.
-            key=hashlib.sha256(call_id.encode()).hexdigest(),
-            prompt_tokens=None,
-            completion_tokens=None,
-            cost_usd=None,
-            seat=asker.seat,
-            question=asker.question,
-            attempts=1,
-            kept=False,
-            lost=True,
-        )
-        for account in books_around().accounts:
-            account.admit_now()
-            self.booking.admitted.append(account)
-        self.booking.send(self.entry)
+        for index in range(_count_asked(self.lm, inputs)):
+            entry = Entry(
+                endpoint="DSPy",
+                model=model,
+                # The key of the call and not of its request: no cache answers such calls, so equal
+                # requests are billed separately.
+                key=hashlib.sha256(f"{call_id} {index}".encode()).hexdigest(),
+                prompt_tokens=None,
+                completion_tokens=None,
+                cost_usd=None,
+                seat=asker.seat,
+                question=asker.question,
+                attempts=1,
+                kept=False,
+                lost=True,
+            )
+            booking = Booking()
+            self.requests.append((entry, booking))
+            for account in books_around().accounts:
+                account.admit_now()
+                booking.admitted.append(account)
+            booking.send(entry)
         seen: Seen | None = WATCHED.get()
         if seen is not None:
             self.watched = SeenCall(asker, model, {"messages": _messages(inputs)})
@@ -119,65 +123,112 @@ class _Call:
             for history in (self.lm.history, GLOBAL_HISTORY):
                 with suppress(ValueError):  # another thread has removed it
                     history.remove(noted)
-        entry, usage = self._bill(problem)
+        bills = self._bills(problem)
         try:
-            self.booking.settle(entry)
+            self.release([entry for entry, _ in bills])
         finally:
-            if usage is not None and not self.stray:
-                record_call(usage, replace(usage, cached_calls=0))
+            usage = Usage()
+            for _, spent in bills:
+                usage.add(spent)
+                if not self.stray:
+                    record_call(spent, replace(spent, cached_calls=0))
             if self.watched is not None:
-                self.watched.ended, self.watched.usage = time.time_ns(), usage
+                self.watched.ended = time.time_ns()
+                self.watched.usage = usage if bills else None
                 if isinstance(problem, Exception):
                     self.watched.error = without_keys(said_by(problem), [self.lm])
                 elif outputs is not None:
                     self.watched.text = reply_text(outputs)
 
-    def _bill(self, problem: BaseException | None) -> tuple[Entry | None, Usage | None]:
-        """Return what the ledgers book and what the question counts; None if nothing was paid."""
-        assert self.entry is not None
+    def release(self, entries: Sequence[Entry | None] = ()) -> None:
+        """Book the end of each request; those without an entry were not paid for. Raises UserError
+        when the disk is full.
+        """
+        for (_, booking), entry in zip_longest(self.requests, entries):
+            booking.settle(entry)
+
+    def _bills(self, problem: BaseException | None) -> list[tuple[Entry | None, Usage]]:
+        """Return for each answered request what the ledgers book (None if it was not paid for) and
+        what the question counts.
+        """
         if not self.history:
             lost = isinstance(problem, LMTimeoutError | LMTransportError | asyncio.CancelledError)
             if problem is not None and not lost:
-                return None, None
+                return []
             # The call may have been billed, or the LM's own class writes no history.
-            return self.entry, usage_of(self.entry)
-        noted = self.history[-1]
-        response, cost = noted.get("response"), noted.get("cost")
-        usage, choices = noted.get("usage"), _get(response, "choices") or [None]
-        reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
-        if reason is not None:
-            reason = in_one_spelling(str(reason))
-        ended = Usage(1, finish_reason=reason, truncated_calls=int(reason in CUT_OFF))
-        counts = _get(response, "usage")
-        counted = any(
-            _get(counts, name) for name in ("input_tokens", "prompt_tokens", "total_tokens")
-        )
-        # No usage although the response has tokens or a cost: it came from DSPy's cache.
-        if not usage and (counted or cost is not None):
-            return None, replace(ended, cached_calls=1)
-        # Through JSON, since some LMs have objects in their usage.
-        plain = json.loads(
-            json.dumps(usage, default=lambda part: getattr(part, "__dict__", None), skipkeys=True)
-        )
-        tokens = tokens_in(plain, reply_text(noted.get("outputs")))
-        spent = replace(ended, **tokens)
-        # DSPy's own usage lacks what a provider says that the call cost.
-        body = _get(response, "provider_data")
-        charges = charges_in(body if isinstance(body, dict) else {"usage": plain})
-        # LiteLLM computes its cost from these counts: if they contradict each other, it is wrong.
-        contradictory = bool(usage) and spent.tokens is None
-        if charges["cost_usd"] is not None:
-            cost = charges["cost_usd"]
-        elif contradictory or not isinstance(cost, int | float):
-            prices = price_per_token(self.entry["model"])
-            cost = prices and prices.cost(Reply("", "", **tokens, **charges))
-        entry = Entry(
-            **{**self.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE},
-        )
-        del entry["lost"]
-        if reason is not None:
-            entry["finish_reason"] = reason
-        return entry, replace(spent, cost_usd=cost)
+            return [(entry, usage_of(entry)) for entry, _ in self.requests]
+        replies = _replies(self.history[-1])
+        return [
+            _bill(entry, noted) for (entry, _), noted in zip(self.requests, replies, strict=False)
+        ]
+
+
+def _count_asked(lm: dspy.BaseLM, inputs: Mapping[str, Any]) -> int:
+    """Return how many requests DSPy may make for a call."""
+    asked = {**lm.kwargs, **inputs.get("kwargs", {})}.get("n")
+    # DSPy makes one for a `Request`, and refuses an `n` that is no count.
+    if isinstance(_prompt(inputs), Request) or not isinstance(asked, int):
+        return 1
+    return max(1, asked)
+
+
+def _replies(noted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return DSPy's history entry of a call as one for each request that was made for it."""
+    from dspy.clients.call_result import usage_dict
+
+    replies = noted["response"]
+    # Only where DSPy made several requests does it keep a tuple, beside the sums of all.
+    if not isinstance(replies, tuple):
+        return [noted]
+    provider = str(noted["model"]).partition("/")[0]
+    parts: list[Mapping[str, Any]] = []
+    for reply in replies:
+        part = {**noted, "response": reply, "outputs": [reply.text]}
+        # Of replies from DSPy's cache the usage is empty.
+        if noted["usage"]:
+            part["usage"] = usage_dict(reply, provider)
+        if noted["cost"] is not None:
+            part["cost"] = noted["cost"] / len(replies)
+        parts.append(part)
+    return parts
+
+
+def _bill(entry: Entry, noted: Mapping[str, Any]) -> tuple[Entry | None, Usage]:
+    """Return what the ledgers book of an answered request, None if it was not paid for, and what
+    the question counts.
+    """
+    response, cost = noted.get("response"), noted.get("cost")
+    usage, choices = noted.get("usage"), _get(response, "choices") or [None]
+    reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
+    if reason is not None:
+        reason = in_one_spelling(str(reason))
+    ended = Usage(1, finish_reason=reason, truncated_calls=int(reason in CUT_OFF))
+    counts = _get(response, "usage")
+    counted = any(_get(counts, name) for name in ("input_tokens", "prompt_tokens", "total_tokens"))
+    # No usage although the response has tokens or a cost: it came from DSPy's cache.
+    if not usage and (counted or cost is not None):
+        return None, replace(ended, cached_calls=1)
+    # Through JSON, since some LMs have objects in their usage.
+    plain = json.loads(
+        json.dumps(usage, default=lambda part: getattr(part, "__dict__", None), skipkeys=True)
+    )
+    tokens = tokens_in(plain, reply_text(noted.get("outputs")))
+    spent = replace(ended, **tokens)
+    # DSPy's own usage lacks what a provider says that the call cost.
+    body = _get(response, "provider_data")
+    charges = charges_in(body if isinstance(body, dict) else {"usage": plain})
+    # LiteLLM computes its cost from these counts: if they contradict each other, it is wrong.
+    contradictory = bool(usage) and spent.tokens is None
+    if charges["cost_usd"] is not None:
+        cost = charges["cost_usd"]
+    elif contradictory or not isinstance(cost, int | float):
+        prices = price_per_token(entry["model"])
+        cost = prices and prices.cost(Reply("", "", **tokens, **charges))
+    paid = Entry(**{**entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE})
+    del paid["lost"]
+    if reason is not None:
+        paid["finish_reason"] = reason
+    return paid, replace(spent, cost_usd=cost)
 
 
 class ForeignMeter(BaseCallback):  # type: ignore[misc]
@@ -227,7 +278,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
                 call.book(call_id, inputs)
                 call.listen()
         except UserError as problem:
-            call.booking.settle(None)
+            call.release()
             _leave_run(restored)
             if not isinstance(problem, FatalCallError):
                 # DSPy would take another error for the failure of this one call, and go on.
@@ -249,7 +300,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         else:
             record_failure(exception)
         try:
-            if call.entry is not None:
+            if call.requests:
                 call.settle(outputs, exception)
         except UserError as problem:
             raise RefusedCall(FatalCallError(str(problem))) from None
@@ -340,11 +391,16 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
     """Return the messages that an LM was asked, from the arguments of DSPy's call."""
-    # DSPy calls a request `prompt` if it is the first argument, and `request` in `LM.generate`.
-    asked = inputs.get("request") or inputs.get("prompt")
+    asked = _prompt(inputs)
     if isinstance(asked, Request):
         return [{"role": role, "content": text} for role, text in texts_of(asked)]
     return inputs.get("messages") or [{"role": "user", "content": str(asked or "")}]
+
+
+def _prompt(inputs: Mapping[str, Any]) -> object:
+    """Return what an LM was asked, where it is not a list of messages."""
+    # DSPy calls a request `prompt` if it is the first argument, and `request` in `LM.generate`.
+    return inputs.get("request") or inputs.get("prompt")
 
 
 def _get(value: object, name: str) -> Any:

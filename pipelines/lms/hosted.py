@@ -189,7 +189,7 @@ class LiteLLMEndpoint:
             raise self._unanswered() from None
         except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
             if guard.problem is not None or not guard.answered:
-                raise guard.problem or self._failure(problem, guard) from None
+                raise guard.problem or self._failure(problem, guard, payload) from None
             # LiteLLM could not read the response; `read_completion` may, or say what it is.
             text = guard.text
         else:
@@ -207,16 +207,18 @@ class LiteLLMEndpoint:
     def _unanswered(self) -> TransientError:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
-    def _failure(self, problem: object, guard: CallGuard) -> Exception:
+    def _failure(
+        self, problem: object, guard: CallGuard, payload: Mapping[str, object]
+    ) -> Exception:
         """Return what an error of LiteLLM's means if there was no reply. The guard knows what
         really happened: LiteLLM reports broken connections as status 500.
         """
-        errors = litellm_quiet().exceptions
+        errors, about = litellm_quiet().exceptions, replace(self._about, request=payload)
         reason = one_line(self._hide(str(problem)))
         if _NOT_IN_A_HEADER in reason:
             return FatalCallError(no_key(self.model))
         if guard.status >= 300:  # in the provider's words, not in LiteLLM's
-            return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
+            return failure_of(guard.status, self._hide(guard.text), guard.headers, about)
         if guard.connected and isinstance(problem, errors.Timeout):
             return self._unanswered()
         if guard.cut_off or isinstance(problem, errors.APIConnectionError):
@@ -227,7 +229,7 @@ class LiteLLMEndpoint:
             return not_connected(self.model, reason[:200], kind)
         status = getattr(problem, "status_code", None) or 500
         headers = getattr(getattr(problem, "response", None), "headers", None) or {}
-        return failure_of(status, reason, headers, self._about)
+        return failure_of(status, reason, headers, about)
 
     async def aclose(self) -> None:
         return None

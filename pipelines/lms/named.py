@@ -27,6 +27,8 @@ REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
 """The settings of LMs inside this process."""
 
+MOST_PER_TOKEN = 0.01
+"""USD; the dearest LMs cost less than a tenth of it."""
 LOCAL_MAX_TOKENS = 1024
 """The default limit on the tokens of an embedded LM's reply, which ends replies that repeat
 themselves.
@@ -267,6 +269,11 @@ def _prices(name: str, price: Sequence[float | None]) -> Prices:
     if not right or not all(usd is None or 0 <= usd < float("inf") for usd in given):
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
+        )
+    if any(usd is not None and usd > MOST_PER_TOKEN for usd in given[:3]):
+        raise UserError(
+            f"the price of {name} is {price!r} USD for each token: divide USD per million tokens "
+            "by 1,000,000"
         )
     return Prices(*price)  # type: ignore[arg-type]
 

@@ -40,6 +40,10 @@ from .failures import (
 LONGEST_WAIT = 366 * 86_400.0
 """A longer wait in seconds is a mistake, such as a point in time in microseconds."""
 
+LEAST_QUOTED = 20
+"""The characters of a line of a request that a server is taken to repeat; an error may have a
+shorter one of its own.
+"""
 _NO_MONEY = pattern(
     r"insufficient[ _](?:\w+[ _]){0,4}?(?:quota|balance|credit|fund)|credit balance|"
     r"(?:balance|credit limit|quota) is (?:insufficient|not enough)|have any credits|"
@@ -188,10 +192,10 @@ def failure_of(
     A status that may concern the account or only this request (403, 404) is taken to concern the
     account until a call has been answered, and from then on this request.
     """
-    reason = error_in(text)
-    words = f"{text} {reason}".casefold()  # both, since JSON may write letters as escapes
+    reason, own = error_in(text), _without_request(text, endpoint.request)
+    said = error_in(own).casefold()
+    words = f"{own.casefold()} {said}"  # both, since JSON may write letters as escapes
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    said = reason.casefold()
     broke = status in (400, 401, 403, 412) and (
         _NO_MONEY.search(words) or _LIMIT_REACHED.search(said) or _NO_CREDIT.search(said)
     )
@@ -242,6 +246,28 @@ def failure_of(
     # at fault.
     account.if_answered = refusal
     return account
+
+
+def _without_request(text: str, request: Mapping[str, object]) -> str:
+    """Return a response without lines of the request, which some servers repeat: what a question
+    says must not decide what a failure means.
+    """
+    for said in _texts_in([request.get(name) for name in ("messages", "prompt", "input")]):
+        for line in said.splitlines():
+            if len(line) >= LEAST_QUOTED:
+                text = text.replace(line, "").replace(json.dumps(line)[1:-1], "")
+    return text
+
+
+def _texts_in(part: object) -> Iterator[str]:
+    """Yield the texts at any depth of JSON."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, Mapping):
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from _texts_in(inner)
 
 
 def _account_at_fault(
@@ -385,9 +411,9 @@ def _stated_wait(words: str) -> float | None:
     return None
 
 
-def failure_inside(error: object) -> tuple[int, str]:
-    """Return the HTTP status that an error within a response with status 200 means, and its
-    text.
+def failure_inside(error: object, request: Mapping[str, object]) -> tuple[int, str]:
+    """Return the HTTP status that an error within a response with status 200 to this request means,
+    and its text.
     """
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
@@ -399,7 +425,7 @@ def failure_inside(error: object) -> tuple[int, str]:
             if mark in str(code).casefold():
                 return status, text
     # Without a known code, the words of the error decide.
-    words = text.casefold()
+    words = _without_request(text, request).casefold()
     for form, status in _OF_TEXTS:
         if form.search(words):
             return status, text

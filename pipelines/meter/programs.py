@@ -303,7 +303,7 @@ class Start:
             except OSError as problem:
                 raise self._cannot_start(str(problem.strerror)) from None
         if ended.code is None:
-            raise CommandError(f"it took longer than {self.timeout:g} s")
+            raise CommandError(f"it took longer than its timeout, {self.timeout:g} s")
         if ended.code != 0:
             reason = _reason(ended.complaint)[:500] or "it printed no reason"
             advice = self._not_passed(reason)

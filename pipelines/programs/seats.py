@@ -34,6 +34,8 @@ _SETTINGS = (*SETTINGS, *EMBEDDED)
 # is taken for an agent.
 _SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
+LEAST_PER_MILLION = 0.001
+"""USD; the cheapest LMs that are not free cost more."""
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
@@ -471,6 +473,11 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
                 f"--price {value!r} is not MODEL=IN,OUT in USD per million tokens, or its model "
                 "is given twice: write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 "
                 "with cached prompts"
+            )
+        if any(0 < float(price) < LEAST_PER_MILLION for price in match.groups() if price):
+            raise UserError(
+                f"--price {value!r} is in USD per million tokens: multiply USD per token by "
+                "1,000,000"
             )
         prices[model] = Prices(
             *(float(price) / 1e6 for price in match.groups() if price is not None)  # type: ignore[arg-type]

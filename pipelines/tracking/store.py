@@ -208,10 +208,18 @@ def _find_or_create(client: MlflowClient, name: str) -> str:
 def experiment_at(client: MlflowClient, place: CallerPlace, name: str) -> str:
     """Return the id of the experiment that the user has set, or else of the one of that name. It is
     created if missing and restored if deleted. Raises UserError where hers is gone and she has set
-    no other.
+    no other, and where her active model is gone, to which MLflow adds all metrics.
     """
     from mlflow import MlflowException
 
+    if model := os.environ.get("MLFLOW_ACTIVE_MODEL_ID"):
+        try:
+            client.get_logged_model(model)
+        except MlflowException:
+            raise UserError(
+                f"the store has no model {one_line(model)}: set MLFLOW_ACTIVE_MODEL_ID to another, "
+                "or unset it"
+            ) from None
     # `mlflow gc` may have removed hers: then what is set at the moment counts.
     for where in (place, caller_place()):
         number = where["mlflow_experiment_id"]

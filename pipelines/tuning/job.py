@@ -54,7 +54,7 @@ from ..runs.manifest import OtherRun
 from .recovery import Crew
 from .request import SCORE
 from .space import TuneSpace, made_lm
-from .storage import open_storage, safe_url
+from .storage import check_url, open_storage, safe_url
 
 FEWEST_TRAINED = 20
 """Training questions of a study that trains networks: half of them teach, half of them score."""
@@ -158,6 +158,8 @@ class Job:
         if self.sampler_name in ("gp", "GPSampler"):
             with from_extra("network", "the sampler gp"):
                 import_module("torch")  # with which Optuna models the space
+        if self.storage is not None:
+            check_url(self.storage)
         counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
         for what, number in counts.items():
             checked_whole(what, number)

@@ -35,6 +35,23 @@ _FORMS = (
 )
 
 
+def check_url(url: str) -> None:
+    """Raise UserError, without the password, for a URL that names no storage."""
+    scheme, colon, rest = url.partition("://")
+    if not colon:
+        raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
+    if scheme.startswith("sqlite") and rest.strip("/") in ("", ":memory:"):
+        raise UserError(f"--storage {url!r} names no file: give {_FORMS}")
+    if scheme.partition("+")[0] in _DRIVERS:
+        if set("@/?") & {*rest.rpartition("@")[0]}:
+            raise UserError(
+                f"--storage {safe_url(url)!r} is an address with an @, / or ? in its password: "
+                "write %40, %2F or %3F"
+            )
+        if not rest.startswith("/"):  # which is a socket of this machine
+            read_address(url, (scheme,), f"--storage as {_FORMS}")
+
+
 def open_storage(url: str | None, folder: Path) -> BaseStorage:
     """Return Optuna's storage for a URL; None is a SQLite file in the folder.
 
@@ -48,23 +65,13 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
         advice = "choose another --out"
         folder.mkdir(parents=True, exist_ok=True)
         url = f"sqlite:///{folder.absolute() / DATABASE}"
-    scheme, colon, rest = url.partition("://")
-    if not colon:
-        raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
-    if scheme.startswith("sqlite") and rest.strip("/") in ("", ":memory:"):
-        raise UserError(f"--storage {url!r} names no file: give {_FORMS}")
+    check_url(url)
+    scheme, _, rest = url.partition("://")
     if scheme.startswith("sqlite"):
         file = Path(rest.removeprefix("/").partition("?")[0]).absolute()
         check_database(file, "studies", "Optuna", "give --storage another file")
     engine: dict[str, object] = {"connect_args": {"timeout": WAIT_SECONDS}}
-    if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
-        if set("@/?") & {*rest.rpartition("@")[0]}:
-            raise UserError(
-                f"--storage {safe_url(url)!r} is an address with an @, / or ? in its password: "
-                "write %40, %2F or %3F"
-            )
-        if not rest.startswith("/"):  # which is a socket of this machine
-            read_address(url, (scheme,), f"--storage as {_FORMS}")
+    if scheme.partition("+")[0] in _DRIVERS:
         # Between two uses a trial may ask LMs for an hour, and servers close what lies idle.
         engine = {"pool_pre_ping": True, "connect_args": {"connect_timeout": int(READY_SECONDS)}}
     address = f"{_DRIVERS.get(scheme, scheme)}://{rest}"

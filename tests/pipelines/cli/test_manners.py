@@ -121,6 +121,8 @@ def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten:
     assert (one["calls"], one["cost_usd"] > 0, one["score"]["n"]) == (10, True, 10)
     assert one["score"]["low"] <= one["score"]["value"] <= one["score"]["high"]
     assert found["two"]["cost_usd"] is None
+    late = evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, *price, program="single:cot")
+    assert "runs/two has paid for keep an unknown price; to price them, choose" in late.stderr
     assert (found["cut"]["state"], "budget 3 calls" in found["cut"]["problem"]) == ("stopped", True)
     assert "artifacts" not in found
     assert (found["torn"]["state"], found["torn"]["score"]) == ("damaged", None)

@@ -223,6 +223,13 @@ READ = (
          {"question": "Who?", "answers": {"text": [gold], "answer_start": [0]}}], kind,
          "unanswerable", columns={"answer": "answers:unanswerable"})
       for gold, kind in (("Ada", "span"), ("12", "span"), ("yes", "choice"))),
+    Read("musique's unanswerable rows", [{"question": Q, "answer": "Rome", "answer_aliases": ["x"],
+         "answerable": False, "question_decomposition": []}, {"question": "Who?", "answer": "Ada",
+         "answer_aliases": [], "answerable": True, "question_decomposition": []}], "span",
+         "unanswerable", columns={"answer": "answer:unanswerable"}),
+    Read("browsecomp", [{"problem": "om7Jh/o+V6b0L2f5sRo=", "answer": "p2nFlg==",
+         "canary": "BROWSECOMP:x"}], "span", "Rome", question=Q, says="decrypted with `canary`"),
+    Read("a canary alone", [{"question": Q, "answer": "Rome", "canary": "x"}], "span", "Rome"),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read("promptfoo icontains", [{"question": Q, "__expected": "icontains:Paris"}], "span", "Paris",
          says="--metric contains"),

@@ -7,7 +7,7 @@ behaviour, add an entry.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ from folkmoot.pipelines.lms.failures import (
     TransientError,
 )
 from folkmoot.pipelines.lms.ledger import totals
-from folkmoot.pipelines.lms.refusals import changes_of, failure_of
+from folkmoot.pipelines.lms.refusals import LEAST_QUOTED, changes_of, failure_of
 
 ROUTES = ("openai/x", "mistral/mistral-small")
 Said = tuple[int, dict[str, str], bytes]
@@ -928,6 +928,10 @@ def test_what_the_words_of_a_failure_mean(kind, status, words, answered):
     endpoint = AskedEndpoint("https://there/v1", "x", "OPENAI_API_KEY", answered, status)
     text = words if words.startswith("<") else json.dumps({"error": {"message": words}})
     found = failure_of(status, text, {}, endpoint)
+    asked = {"messages": [{"content": [{"text": f"Does it say:\n{words}"}]}]}
+    repeats = json.dumps({"detail": [{"msg": "bad value", "input": asked}]})
+    quoted = failure_of(400, repeats, {}, replace(endpoint, answered=True, request=asked))
+    assert (type(quoted) is RefusedRequest) or len(words) < LEAST_QUOTED, "a question decides"
     if answered and kind is UnsupportedModelError:  # which is right, since it has answered
         kind = TransientError if status == 503 else RefusedRequest
     assert type(found) is kind

@@ -84,15 +84,22 @@ def test_a_priced_lm_costs_what_the_table_says(server: Metering) -> None:
     assert result.summary.usage["cost_usd"] == pytest.approx(cost)
 
 
-def test_what_dspys_cache_answers_costs_nothing(server: Metering, tmp_path: Path) -> None:
-    lm = plain(server, cache=True, rollout_id=random.getrandbits(60), temperature=0.5)
-    first = run(lm, out=tmp_path / "a").summary.usage
-    again = run(lm, out=tmp_path / "b").summary.usage
-    assert (first["calls"], first["cached_calls"]) == (4, 0)
-    assert (again["calls"], again["cached_calls"]) == (4, 4)
+@pytest.mark.parametrize(
+    ("program", "n", "requests"),
+    # DSPy makes three requests for `n=3`, and asks again since the reply is not as it wants it.
+    [(fm.SingleAgent("cot"), 1, 4), (dspy.Predict("question -> answer"), 3, 24)],
+)
+def test_what_dspys_cache_answers_costs_nothing(server, tmp_path, program, n, requests) -> None:
+    lm = plain(server, cache=True, rollout_id=random.getrandbits(60), temperature=0.5, n=n)
+    first = run(lm, out=tmp_path / "a", program=program).summary.usage
+    again = run(lm, out=tmp_path / "b", program=program).summary.usage
+    assert {name: first[name] for name in server.bill} == server.bill
+    assert (first["calls"], first["cached_calls"]) == (requests, 0)
+    assert (again["calls"], again["cached_calls"]) == (requests, requests)
     assert (again["prompt_tokens"], again["cost_usd"]) == (0, 0.0)
     assert list(read_ledger(tmp_path / "b")) == []
-    assert server.bill["calls"] == 4
+    run(lm.copy(cache=False), 8, program, budget="8 calls", out=tmp_path / "c")
+    assert requests < server.bill["calls"] <= requests + 8
 
 
 @pytest.mark.parametrize(

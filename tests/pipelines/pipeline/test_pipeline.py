@@ -204,6 +204,11 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_
         ),
         ({"api_base": True}, "api_base is True: give text in quotes, or a list of it"),
         ({"lm_set": [None]}, r"lm_set is \[None\]: give text in quotes, or a list of it"),
+        ({"tune": {"storage": ["x"]}}, r"tune: storage is \['x'\]: give text in quotes"),
+        ({"tune": {"storage": "x y", "space": {"max_rounds": [1]}}}, "storage 'x y' is not a URL"),
+        ({"compile": {"kind": {"a": "b"}}}, "compile: kind is {'a': 'b'}: give text in quotes"),
+        ({"tune": {"compile": True}}, "tune: compile is True: give text in quotes"),
+        ({"price": {"openai/scripted": "0.00000015,0.0000006"}}, "multiply USD per token by"),
         ({"price": [1, 2]}, "--price '1' is not MODEL=IN,OUT"),
     ],
 )
