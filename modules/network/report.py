@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ Use = dict[str, Counter[str]]
 """Counts of each strategy, by agent or by topic."""
 
 
-def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, object]:
+def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, Any]:
     """Sum up what the agents of a StrategyNetwork did (MARL-GAT, table 1, and more).
 
     Args:

@@ -307,6 +307,16 @@ class Request:
         """These options by name."""
         return {name: getattr(self, name) for name in names}
 
+    def handed_to(self, other: Callable[..., Any], **given: object) -> Any:
+        """Return a request of another command: with these arguments, and as to the rest with the
+        options that this one has, too.
+        """
+        request = other(
+            **{**self.named(*inspect.signature(other).parameters.keys() & vars(self)), **given}
+        )
+        request.defaults = self.defaults
+        return request
+
 
 @dataclass(kw_only=True)
 class Seats(Request):

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,8 @@ def own_programs(
     roles: object = None,
     named: Mapping[str, object] | None = None,
 ) -> list[Entrant]:
-    """Return the entrants for a user's programs or specs, which are given as a list or by name.
+    """Return the entrants for a user's programs or specs, which are given as a list or by name, or
+    as a list of such.
 
     `pass_env` names the environment variables with keys that `cmd:` programs may read; `roles` are
     the user's own roles, for programs by name; `named` are LMs by the names of agents, or by the
@@ -200,8 +202,9 @@ def own_programs(
     if isinstance(programs, Mapping):
         return [_own(program, lm, make_lm, given, str(name)) for name, program in programs.items()]
     if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
-        programs = [programs]
-    return [_own(program, lm, make_lm, given) for program in programs]
+        return [_own(programs, lm, make_lm, given)]
+    parts = (own_programs(part, lm, make_lm, pass_env, roles, named) for part in programs)
+    return list(chain.from_iterable(parts))
 
 
 def _own(

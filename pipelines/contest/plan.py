@@ -355,9 +355,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     """
     check_model_name(request.register)
     questions, source, guessed = _questions(request)
-    alone = replace(request, lm=None)  # a list of LMs is not assigned to seats
-    alone.defaults = request.defaults
-    seating = Seating(alone)
+    # A list of LMs is not assigned to seats.
+    seating = Seating(request.handed_to(ContestRequest, lm=None))
     lms, named = _lms(request, seating)
     metric = metric_given(request, seating)
     check_metric(metric, questions)
@@ -417,16 +416,14 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
 
 def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[str, object]]:
     """Return the LMs of the field; and name → LM, for the judge, for other agents, and for the
-    models that the user's own programs ask for. Raises UserError for a mapping.
+    models that the user's own programs ask for.
     """
-    lms: object = request.lm
+    lms: Any = request.lm or []
+    pairs = list[tuple[str, Any]]()
     if isinstance(lms, Mapping):
-        raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
-    if lms is None:
-        lms = []
+        pairs, lms = list(lms.items()), []
     elif not isinstance(lms, list | tuple):
         lms = [lms]
-    pairs = list[tuple[str, object]]()
     for lm in lms:
         if isinstance(lm, str):
             pairs.append(seat_in(lm))

@@ -39,7 +39,7 @@ from ..contest.request import ContestRequest
 from ..data.parts import load_part
 from ..data.questions import fingerprint
 from ..evaluation.check import check_train
-from ..lms.named import EVERY, default_lm
+from ..lms.named import default_lm
 from ..programs.build import NoParameter
 from ..programs.resolve import program_of
 from ..programs.seats import Unused
@@ -77,8 +77,7 @@ class StepKind(NamedTuple):
 
     @property
     def options(self) -> dict[str, CommandOption]:
-        known = command_options(self.request)
-        return without(known, GIVEN)
+        return without(command_options(self.request), GIVEN)
 
 
 COMPILE, TUNE, CONTEST = "compile", "tune", "contest"
@@ -108,12 +107,12 @@ SOURCE = command_options(CompileRequest)["train"]
 
 @dataclass
 class PipelineStep:
-    """A step: the key it stands under, the program it works on (None for the contest), its folder
+    """A step: the key it stands under, the program it works on (empty for the contest), its folder
     below that of the pipeline, and its options.
     """
 
     key: str
-    program: str | None
+    program: str
     folder: str
     options: Mapping[str, Any]
 
@@ -123,9 +122,7 @@ class PipelineStep:
 
     @property
     def title(self) -> str:
-        if self.program is None:
-            return self.key
-        return f"{self.key} {self.program}"
+        return f"{self.key} {self.program}".strip()
 
     def plan(self, programs: Mapping[Any, object], **given: Any) -> Plan:
         """Return the command's own plan, with the programs as they are by now, by name."""
@@ -138,23 +135,12 @@ class PipelineStep:
         elif self.key == TUNE:
             options["space"] = {**options["space"], "program": str(program)}
         else:
-            added = options.pop("added", None) or {}
-            if isinstance(added, str):
-                added = [added]
-            if not isinstance(added, Mapping):
-                added = {str(each): each for each in added}
-            lms = options.get("lm")
-            if isinstance(lms, Mapping) and all(isinstance(name, str) for name in lms.values()):
-                every = f"{EVERY}="
-                options["lm"] = [f"{seat}={lm}".removeprefix(every) for seat, lm in lms.items()]
             # A single program races against the default field; several race against each other,
             # unless the file names a field.
             if len(programs) == 1 or "field" in options:
-                added = {**programs, **added}
-                options.setdefault("field", "fair")
+                options["added"] = [programs, options.get("added") or []]
             else:
-                options["field"] = dict(programs)
-            options["added"] = added
+                options["field"] = programs
         request = self.kind.request(**options)
         if not request.lm and dspy.settings.lm is None:  # the default of the command itself
             request.lm = default_lm()
@@ -202,23 +188,18 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
     """
     if request.file is None:
         raise UserError("FILE is missing: name a pipeline, or write one with --new")
-    if isinstance(request.file, Mapping):
-        document, name, home = request.file, "pipeline", Path()
-    else:
-        file = Path(request.file).expanduser()
+    document, name, home = request.file, "pipeline", Path()
+    if not isinstance(document, Mapping):
+        file = Path(document).expanduser()
         document = read_yaml(file, "pipeline", "programs: [single:cot]")
         name, home = file.stem, file.parent
     out = request.out or None
     if stored and out is None:
         out = f"runs/pipeline-{name}"
-    budget = request.budget or document.get("budget")
-    if budget is not None and not isinstance(budget, Budget):
-        budget = Budget.parse(budget)
+    budget = Budget.of(request.budget or document.get("budget"))
     register, notes = document.get("register"), list[str]()
+    check_model_name(register, tracked=request.tracking)
     if register is not None:
-        check_model_name(register)
-        if not request.tracking:
-            raise UserError("register needs MLflow: drop --no-track, or the key register")
         notes.append(f"the winner is registered as {register}")
     programs = _programs(document, home)
     named = list(_steps(document, home, list(programs)))
@@ -358,7 +339,7 @@ def _steps(
         if key == TUNE:
             _check_space(options.setdefault("space", {}))
         if key == CONTEST:
-            yield PipelineStep(key, None, key, {**options, "questions": data["test"]})
+            yield PipelineStep(key, "", key, {**options, "questions": data["test"]})
             return
         options |= {part: data[part] for part in ("train", "validation")}
         for number, program in enumerate(programs, 1):
@@ -389,13 +370,8 @@ def _data(document: Mapping[str, object], home: Path, shared: Mapping[str, Any])
         if needed and data.get(part) is None:
             raise UserError(f"data has no {part}: name a file of labelled questions")
     if learns and data.get("validation") is None:
-        how = Columned(**{name: shared[name] for name in ("columns", "kind") if name in shared})
-        questions, _ = load_part(
-            data["train"],
-            "train",
-            shared.get("train_split"),
-            **how.reading(),
-        )
+        how = Columned(**only(shared, ("columns", "kind"))).reading()
+        questions, _ = load_part(data["train"], "train", shared.get("train_split"), **how)
         # Files are often sorted by topic or answer: the last part would be another population.
         random.Random(shared.get("seed", 0)).shuffle(questions)
         held_out = round(HELD_OUT * len(questions))

@@ -6,14 +6,15 @@ own references (`<<: *talk`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import checked_among, no_such
 from ...modules.base.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent / "published"
@@ -24,56 +25,43 @@ PAPERS = ("agents-of-commonsense", "marl-gat", "reasoning-as-a-team", "causalgpt
 class Row:
     """A row of a published table: its figures in per cent, None where the paper has none.
 
-    A row with a `program` is run, on `data` (arguments of `fm.evaluate`), with the paper's `models`
-    by seat, `*` for every other one. A strategy network is trained first, on `train` (arguments of
-    `fm.train`) with the preset `training`. A `reason` says why a row is shown as published only.
+    A row with a `program` is run, with the paper's `models` by seat, `*` for every other one.
+    `data` has the arguments of `fm.evaluate`; with a `preset` among them they are those of
+    `fm.train`, since a strategy network is trained first. `against` names the rows that the paper
+    compares it with, or patterns of their names. A `reason` says why a row is shown as published
+    only. `name` is PAPER/TABLE/ROW.
     """
 
-    table: str
     id: str
+    name: str
     published: Mapping[str, float | None]
     program: Mapping[str, Any] | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
-    train: Mapping[str, Any] = field(default_factory=dict)
-    training: str | None = None
+    against: Sequence[str] = ()
     reason: str | None = None
     note: str | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.table}/{self.id}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A published table or figure; its name is PAPER/TABLE. `against` says which rows the paper
-    compares: a part of a row's name → the parts that its rivals have there.
-    """
+    """A published table or figure; its name is PAPER/TABLE."""
 
     name: str
     title: str
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
-    against: Mapping[str, list[str]] = field(default_factory=dict)
+    rows: Sequence[Row]
+    notes: Sequence[str]
 
-    def pairs(self) -> Iterator[tuple[Row, Row]]:
-        """Yield the pairs of rows that the paper compares: `against` maps the name of a row to
-        those of its rivals, or a part of it to the parts that stand there in theirs.
-        """
-        by_id = {row.id: row for row in self.rows}
-        for row in self.rows:
-            parts = row.id.split(".")
-            # Once each: a name of one part is that part, too.
-            for word in dict.fromkeys([row.id, *parts]):
-                for other in self.against.get(word, ()):
-                    name = other
-                    if word != row.id:
-                        renamed = {word: other}
-                        name = ".".join(renamed.get(part, part) for part in parts)
-                    rival = by_id.get(name)
-                    if rival is not None:
-                        yield row, rival
+    def pairs(self) -> list[tuple[Row, Row]]:
+        """Return the pairs of rows that the paper compares."""
+        pairs = permutations(self.rows, 2)
+        return [(row, other) for row, other in pairs if _named(other, row.against)]
+
+
+def _named(row: Row, patterns: Sequence[str]) -> bool:
+    """Return whether a pattern names the row, or the first parts of its name."""
+    # Parts end with dots, so that `gpt` is not the beginning of `gpt-4`.
+    return any(fnmatchcase(f"{row.id}.", f"{pattern}.*") for pattern in patterns)
 
 
 @cache
@@ -82,11 +70,12 @@ def tables() -> Mapping[str, Table]:
     found = {}
     for paper in PAPERS:
         document = read_yaml(FOLDER / f"{paper}.yaml", "paper", "title: …")
-        for table_id, table in document["tables"].items():
-            name, shared = f"{paper}/{table_id}", table.get("each", {})
-            rows = tuple(Row(name, key, **{**shared, **own}) for key, own in table["rows"].items())
+        for key, table in document["tables"].items():
+            name, rows = f"{paper}/{key}", list[Row]()
+            for id, own in table["rows"].items():
+                rows.append(Row(id, f"{name}/{id}", **{**table.get("each", {}), **own}))
             notes = [source["note"] for source in (document, table) if "note" in source]
-            found[name] = Table(name, table["title"], rows, tuple(notes), table.get("against", {}))
+            found[name] = Table(name, table["title"], rows, notes)
     return found
 
 
@@ -98,27 +87,16 @@ def models() -> Mapping[str, Mapping[str, Any]]:
     return read_yaml(FOLDER / "models.yaml", "model", "name: …")
 
 
-def select(spec: str | None) -> tuple[Table, list[Row]]:
-    """Return the table and the rows that PAPER/TABLE[/ROW] names; ROW may be the first parts of a
+def select(spec: str | None) -> Table:
+    """Return the table with the rows that PAPER/TABLE[/ROW] names; ROW may be the first parts of a
     name, or a pattern with `*`.
 
     Raises UserError, with what was probably meant, for a table or row that there is not.
     """
     # Padded, since what is left out is empty.
-    paper, table_id, wanted = (*(spec or "").strip("/").split("/", 2), "", "")[:3]
-    name = f"{paper}/{table_id}"
-    if name not in tables():
-        wrong = f"; {spec} is none{did_you_mean(name, tables())}" if spec else ""
-        raise UserError(
-            f"name a table, such as {next(iter(tables()))}{wrong}: folkmoot reproduce --list shows "
-            "all"
-        )
-    table = tables()[name]
-    # A name's parts end with dots, so that `gpt` is not the beginning of `gpt-4`.
-    rows = [row for row in table.rows if fnmatchcase(f"{row.id}.", f"{wanted or '*'}.*")]
+    paper, key, wanted = (*(spec or "").strip("/").split("/", 2), "", "")[:3]
+    table = tables()[checked_among("table", f"{paper}/{key}".strip("/"), tables())]
+    rows = [row for row in table.rows if _named(row, [wanted or "*"])]
     if not rows:
-        meant = did_you_mean(wanted, [row.id for row in table.rows])
-        raise UserError(
-            f"{name} has no row {wanted!r}{meant}: folkmoot reproduce --list {name} names its rows"
-        )
-    return table, rows
+        raise no_such(f"row of {table.name}", wanted, [row.id for row in table.rows])
+    return replace(table, rows=rows)

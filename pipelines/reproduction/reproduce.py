@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..base.budget import BudgetSpent
-from ..base.journal import read_object, write_json
+from ..base.journal import write_json
 from ..base.request import entry
 from ..comparison.sources import left_in
 from ..evaluation.earlier import Evaluation
@@ -13,9 +11,8 @@ from ..evaluation.evaluate import carry_out
 from ..evaluation.plan import EvaluationPlan
 from ..runs.books import open_books
 from ..training.fit import train_as_planned
-from ..training.teach import SCORES
-from .lines import Line, Reproduction
-from .measures import differences, on_records, unanimous
+from .card import TABLE, Line, Reproduction
+from .measures import differences, line_of, unanimous
 from .plan import ReproductionPlan, plan_reproduction
 from .request import ReproduceRequest
 
@@ -36,8 +33,8 @@ def reproduce_as_planned(plan: ReproductionPlan) -> Reproduction:
     """Carry out the plan, run by run."""
     stopped = None
     with open_books(account=plan.account()):
-        for folder, run in plan.runs.items():
-            row = plan.rows_of(folder).partition(", ")[0]
+        for run in plan.plans.values():
+            row = next(name for name, folder in plan.folders.items() if folder == run.out)
             try:
                 if isinstance(run, EvaluationPlan):
                     result: Evaluation | None = carry_out(run)
@@ -59,30 +56,16 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
     table.
     """
     # Rows may share a run, which is read once.
-    runs = dict[Path, Evaluation]()
-    for folder in plan.runs:
-        run = left_in(folder)
+    runs = {folder: left_in(folder) for folder in dict.fromkeys(plan.folders.values())}
+    lines, measured = list[Line](), dict[str, Evaluation]()
+    for row in plan.table.rows:
+        folder = plan.folders.get(row.name, plan.out / row.name)
+        run = runs.get(folder)
         if run is not None:
-            runs[folder] = run
-    lines = list[Line]()
-    for row in plan.rows:
-        folder = plan.folders.get(row.name, plan.out)
-        # A network that was tested on recorded answers leaves its scores, and no run.
-        scores = read_object(folder / SCORES)
-        for figure, published in row.published.items():
-            line = Line(row.id, figure, published, row.note)
-            if row.name in plan.folders and folder.is_dir():
-                line.run = str(folder)
-            if folder in runs:
-                line.take(runs[folder])
-            elif scores is not None:
-                line.measure(on_records(figure, scores))
-            else:
-                line.why = row.reason or "not run"
-            lines.append(line)
-    measured = {name: runs[folder] for name, folder in plan.folders.items() if folder in runs}
-    found = differences(plan.table, measured), unanimous(runs.values())
-    done = Reproduction(plan.title, plan.out, lines, plan.notes, stopped, *found)
-    done.file.parent.mkdir(parents=True, exist_ok=True)
-    write_json(done.file, done.to_dict())
+            measured[row.name] = run
+        lines += [line_of(row, figure, folder, run) for figure in row.published]
+    found = differences(plan.table, measured), unanimous(filter(None, runs.values()))
+    done = Reproduction(plan.title, plan.out, lines, *found, plan.notes, stopped)
+    done.folder.mkdir(parents=True, exist_ok=True)
+    write_json(done.folder / TABLE, done.to_dict())
     return done

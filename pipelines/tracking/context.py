@@ -142,14 +142,14 @@ def check_model_name(name: object, *, tracked: bool = True) -> None:
     """
     if name is None:
         return
-    if not tracked:
-        raise UserError("--register needs MLflow: drop --no-track")
     text = name if isinstance(name, str) else ""  # a file may hold any value
     if not text.strip().strip(".") or re.search(r"[/:]", text):
         raise UserError(
             f"the model cannot be registered as {name!r}: give a name without / and :, such as "
             "support-bot"
         )
+    if not tracked:
+        raise UserError("--register needs MLflow: drop --no-track")
 
 
 def without_autolog() -> list[object]:

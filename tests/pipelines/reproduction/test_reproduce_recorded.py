@@ -39,5 +39,5 @@ def test_what_recorded_answers_cannot_repeat_is_refused() -> None:
     rows = planted(30, 1, agents=["small", "large"])
     with pytest.raises(fm.UserError, match="--outcomes is for strategy networks"):
         fm.reproduce("causalgpt-caco-cot/table-1", outcomes=rows)
-    with pytest.raises(fm.UserError, match="--lm is for asking LMs"):
+    with pytest.raises(fm.UserError, match="--lm is for training by asking"):
         fm.reproduce("marl-gat/table-4", outcomes=rows, lm="openai/gpt-4o-mini")
