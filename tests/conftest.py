@@ -44,6 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RootIsNoPackage())
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Each worker would import for 15 s what one process can import for all."""
+    from forked_workers import fork_workers
+
+    fork_workers()
+
+
 FROZEN = {"modules": 0}
 
 
