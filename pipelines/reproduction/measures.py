@@ -18,7 +18,7 @@ from ..base.journal import read_object
 from ..comparison.compare import compare
 from ..evaluation.earlier import Evaluation
 from ..runs.summary import mean_score
-from ..training.replay import SCORES
+from ..training.teach import SCORES
 from .card import Line
 from .presets import Row, Table
 
