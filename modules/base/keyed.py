@@ -36,23 +36,16 @@ def without(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-class _Slotted(type):
-    """The class of classes whose objects have no attributes besides those of their dictionary: an
-    attribute that is set by mistake raises.
-    """
-
-    def __new__(cls, name: str, bases: tuple[type, ...], inside: dict[str, Any]) -> Any:
-        return super().__new__(cls, name, bases, {**inside, "__slots__": ()})
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Keyed(dict[str, Any], metaclass=_Slotted):
+class Keyed(dict[str, Any]):
     """A JSON object whose declared keys can also be read as attributes.
 
     A key with a default may be missing. Keys that are not declared stay, since later versions and
     other packages may have written them. A value whose declared type is or contains a `Keyed` is
     converted to it when it is first read as an attribute.
     """
+
+    __slots__ = ()
 
     def __init_subclass__(cls) -> None:
         for name in cls.__annotations__:

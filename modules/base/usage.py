@@ -17,6 +17,7 @@ class UsageFields(Keyed):
     where a program may have made calls that were not counted, in a thread of its own.
     """
 
+    __slots__ = ()
     calls: int | None
     prompt_tokens: int | None
     completion_tokens: int | None

@@ -36,6 +36,7 @@ class MetricFields(Keyed):
     function.
     """
 
+    __slots__ = ()
     name: str
     spec: str | None = None
     code: str | None = None

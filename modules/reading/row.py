@@ -19,6 +19,7 @@ DECIDERS = ("judge", "pick", "supervisor")
 class Passage(Keyed):
     """A text that an agent looked up, with its title and source."""
 
+    __slots__ = ()
     title: str | None
     text: str
     source: str | None
@@ -27,6 +28,7 @@ class Passage(Keyed):
 class Examined(Keyed):
     """What an evaluator examined: an agent's answer, and the other answer it took to be true."""
 
+    __slots__ = ()
     agent: str
     answer: str | None
     counterfactual: str | None
@@ -35,6 +37,7 @@ class Examined(Keyed):
 class SpokenTurn(Keyed):
     """The part of a turn that other agents see; `answer` is None if none could be read."""
 
+    __slots__ = ()
     agent: str
     round: int
     answer: str | None
@@ -44,6 +47,7 @@ class SpokenTurn(Keyed):
 class TurnDetails(Keyed):
     """The fields of a turn that only some protocols have."""
 
+    __slots__ = ()
     blind: bool = False
     queries: list[str] | None = None
     failed: str | None = None
@@ -61,6 +65,7 @@ class TurnDetails(Keyed):
 class TurnFields(SpokenTurn, TurnDetails):
     """A turn of a row's transcript; see `agents.transcript.Turn`."""
 
+    __slots__ = ()
     raw: str | None = None
     evidence: list[Passage] | None = None
     step: str | None = None
@@ -77,6 +82,7 @@ class CheckFields(Keyed):
     last lines of its output, and its seconds.
     """
 
+    __slots__ = ()
     exit_code: int | None
     lines: list[str]
     seconds: float
@@ -108,6 +114,7 @@ class ResultRow(Keyed):
             that was shown.
     """
 
+    __slots__ = ()
     id: str
     repeat: int = 0
     kind: Kind

@@ -41,6 +41,7 @@ class ScoreFields(Keyed):
     a share in 0 … 1.
     """
 
+    __slots__ = ()
     value: float
     low: float
     high: float
@@ -57,6 +58,7 @@ def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
 class Counts(Keyed):
     """Numbers of questions and rows; `correct` is None if scores are neither right nor wrong."""
 
+    __slots__ = ()
     questions: int
     rows: int = 0
     correct: int | None = None
@@ -70,6 +72,7 @@ class Flaky(Keyed):
     repeats that differ from the majority.
     """
 
+    __slots__ = ()
     id: str
     repeats: int
     right: int
@@ -79,6 +82,7 @@ class Flaky(Keyed):
 class FittedWeights(Keyed):
     """The weights that an ensemble learned, the number of training questions, and the cost."""
 
+    __slots__ = ()
     weights: dict[str, float]
     questions: int
     usage: UsageFields
@@ -87,6 +91,7 @@ class FittedWeights(Keyed):
 class Latency(Keyed):
     """Seconds per question; empty if no row has them."""
 
+    __slots__ = ()
     mean: float | None = None
     p50: float | None = None
     p90: float | None = None
@@ -96,6 +101,7 @@ class Latency(Keyed):
 class LMFields(Keyed):
     """An LM in a run's manifest: all that is needed to ask it again, except its key."""
 
+    __slots__ = ()
     name: str
     endpoint: str
     profile: dict[str, Any]
@@ -120,6 +126,7 @@ class SummaryFields(Keyed):
 class JudgeFields(Keyed):
     """The LM that graded answers and, if `checked`, its agreement with people."""
 
+    __slots__ = ()
     lm: str
     checked: bool
     agreement: ScoreFields | None = None
@@ -133,6 +140,7 @@ class JudgeFields(Keyed):
 class DataSettings(Keyed):
     """The settings from which later commands read the same questions and prices again."""
 
+    __slots__ = ()
     split: str | None = None
     kind: str | None = None
     sets: list[str] | None = None
@@ -143,6 +151,7 @@ class DataSettings(Keyed):
 class RunSettings(DataSettings):
     """The settings of a run: fields of its request, and additions of its command."""
 
+    __slots__ = ()
     command: str | None = None
     program_spec: str | None = None
     run_name: str | None = None
@@ -177,6 +186,7 @@ class Manifest(Keyed):
     fields are those of the tracking store.
     """
 
+    __slots__ = ()
     program: Described
     program_hash: str
     prompt_hash: str

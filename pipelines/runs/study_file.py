@@ -23,6 +23,7 @@ class TrialEntry(Keyed):
     since 1970.
     """
 
+    __slots__ = ()
     trial: int
     state: str
     place: int | None
@@ -52,6 +53,7 @@ class WinnerJudged(Keyed):
     is `handed_over` where the winner is shown to be worse, or its answers are no result.
     """
 
+    __slots__ = ()
     same: bool
     n: int
     winner: ScoreFields
@@ -74,6 +76,7 @@ class WinnerJudged(Keyed):
 class StudyReport(Keyed):
     """`study.json`: what a study tried, what it took, and its winner."""
 
+    __slots__ = ()
     study: str
     storage: str
     objectives: list[str]

@@ -36,6 +36,7 @@ class TracedCall(Keyed):
     index of its turn in the row's transcript, None if there is none.
     """
 
+    __slots__ = ()
     turn: int
     transcript_turn: int | None
     seat: str | None
@@ -52,6 +53,7 @@ class TracedCall(Keyed):
 class TracedStep(Keyed):
     """A step of a DSPy module; `above` is the place of the step that it belongs to."""
 
+    __slots__ = ()
     name: str
     kind: str
     above: int | None
@@ -65,6 +67,7 @@ class TracedStep(Keyed):
 class Trace(Keyed):
     """A line of `traces.jsonl`: a question's row and LM calls, and the steps of a DSPy module."""
 
+    __slots__ = ()
     row: ResultRow
     began: int
     ended: int

@@ -102,6 +102,7 @@ class SharedAccount(Account):
 class StudySettings(RunSettings):
     """How a study was asked for: as a run, and where its validation questions come from."""
 
+    __slots__ = ()
     validation: str | None = None
     validation_split: str | None = None
     validation_limit: int | None = None

@@ -12,11 +12,13 @@ from folkmoot.modules.reading.row import ResultRow, TurnFields
 
 
 class Part(Keyed):
+    __slots__ = ()
     name: str
     size: int = 0
 
 
 class Whole(Keyed):
+    __slots__ = ()
     title: str
     parts: list[Part]
     named: dict[str, Part] | None = None
