@@ -152,6 +152,10 @@ def _describe(folder: Path, table: Mapping[str, Any]) -> Card:
         if ids := table.get(what):
             agree = f"{what.replace('_', ' ')} {counted(len(ids), 'question')}"
             card.sentences.append(f"{agree}: {shorten(', '.join(ids), 60)}")
+    lms = dict.fromkeys(row["lm"] for row in rows if row.get("lm"))
+    if lms:
+        card.lm = ", ".join(lms)
+        card.sentences.append(f"asked: {card.lm}")
     # All figures of a row have its note; where nothing was measured, the table says why.
     notes = [f"{row['row']}: {row['note']}" for row in rows if row.get("note")]
     notes += [f"{row['row']}: {row['why']}" for row in rows if row.get("why") and row["measured"]]
