@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker has a core of its o
 os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
 from hypothesis import settings  # noqa: E402
-from stores import read_migrations_once  # noqa: E402
+from stores import leave_out_syncs, read_migrations_once  # noqa: E402
 
 from folkmoot.pipelines.testing.server import ScriptedServer  # noqa: E402
 
@@ -80,6 +80,7 @@ def _own_store() -> None:
     if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
         mlflow.set_tracking_uri(None)
     read_migrations_once()
+    leave_out_syncs()
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,9 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,22 @@ def read_migrations_once() -> None:
         return known[place]
 
     script.ScriptDirectory.from_config, script.ScriptDirectory.read_once = from_config, True
+
+
+def leave_out_syncs() -> None:
+    """No test waits until the disk has what is written, which only a power failure would show."""
+    os.fsync = lambda _file: None
+    if (engine := sys.modules.get("sqlalchemy.engine")) is None:
+        return
+    event = import_module("sqlalchemy.event")
+    if not event.contains(engine.Engine, "connect", _unsynced):
+        event.listen(engine.Engine, "connect", _unsynced)
+
+
+def _unsynced(connection: Any, _record: Any) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        with suppress(sqlite3.Error):  # what is no store is found out by who asks it something
+            connection.execute("PRAGMA synchronous=OFF")
 
 
 @cache
