@@ -358,6 +358,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     # A list of LMs is not assigned to seats.
     seating = Seating(request.handed_to(ContestRequest, lm=None))
     lms, named = _lms(request, seating)
+    seating.refuse_unknown(named, "with an LM of its own (--lm AGENT=NAME)")
     metric = metric_given(request, seating)
     check_metric(metric, questions)
     _check_scale(metric)
@@ -398,6 +399,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         plan.out = plan.default_out()
     if plan.out is not None:
         check_writable(plan.out)
+    seating.refuse_idle_prices({engine.model: None for engine in plan.engines})
     # Raises for a bad budget now, before any question is paid for.
     account_of(request.budget, plan.engines, *filter(None, [plan.out]))
     return plan

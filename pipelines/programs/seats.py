@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -239,14 +239,7 @@ class Seating:
         lms = _lms_by_seat(self.asked("lm"))
         addresses = by_seat(self.asked("api_base"), "--api-base")
         program = program.with_seats([*names, *bases, *self.chosen])
-        seats = program.seats()
-        for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
-            if name != EVERY and not any(name in _names_of(seat) for seat in seats):
-                raise Unused(
-                    f"there is no agent {name!r} in this program: the agents are "
-                    f"{', '.join(seats)}",
-                    name,
-                )
+        self.refuse_unknown(program.seats(), "in this program", lms)
         saved = program  # its own LM is used unless one is given for all agents
         if program.own_lm is not None:
             program = program.deepcopy()
@@ -269,25 +262,41 @@ class Seating:
         elif (
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
-            or (not seats and EVERY in lms)
+            or (not program.seats() and EVERY in lms)
             or program.metered_parts
         ):
             rest = fallback and self.make(fallback)
         models = set(_models(program))
         if isinstance(rest, dspy.BaseLM):
             models.add(rest.model)
-        for name in parse_prices(self.asked("price")):
-            if name not in models:
-                raise Unused(
-                    f"--price names {name!r}, which no agent asks: the LMs are {', '.join(models)}",
-                    name,
-                )
+        self.refuse_idle_prices(models)
         folder = getattr(rest, "recorded", None)
         if folder is not None and read_lms(folder).keys() != {EVERY}:
             # Several LMs answered in the run that it replays.
             program = program.with_seats(read_lms(folder)).deepcopy()
             _seat_as_recorded(program, folder)
         return program, rest
+
+    def refuse_unknown(
+        self, agents: Collection[str], where: str, named: Iterable[str] = ()
+    ) -> None:
+        """Raise Unused if an address or a setting was given, or an LM `named`, for an agent that is
+        none of these; `where` says in words which these are.
+        """
+        addressed = by_seat(self.asked("api_base"), "--api-base")
+        for name in [*named, *addressed, *parse_settings(self.asked("lm_set"))]:
+            if name != EVERY and not any(name in _names_of(agent) for agent in agents):
+                known = ", ".join(agents) or "none"
+                raise Unused(f"there is no agent {name!r} {where}: the agents are {known}", name)
+
+    def refuse_idle_prices(self, models: Collection[str]) -> None:
+        """Raise Unused if a price was given for an LM that is none of these."""
+        for name in parse_prices(self.asked("price")):
+            if name not in models:
+                raise Unused(
+                    f"--price names {name!r}, which no agent asks: the LMs are {', '.join(models)}",
+                    name,
+                )
 
     def _with_own_lms(self, program: Program, fallback: dspy.BaseLM | str) -> Program:
         """Return the program with the LMs of agents that have a name, an address or settings of

@@ -501,6 +501,9 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
         ({"register": "a/b:c"}, "cannot be registered as 'a/b:c'"),
         ({"improve": True}, "at least 300"),
         ({"api_base": "http://x/v1"}, "made already, which api_base does not change"),
+        ({"api_base": {"jugde": "http://x/v1"}}, "no agent 'jugde' with an LM of its own"),
+        ({"lm_set": {"judge.top_p": 0.5}}, "no agent 'judge' with an LM of its own"),
+        ({"price": {"openai/nope": (1, 2)}}, "names 'openai/nope', which no agent asks"),
     ],
 )
 def test_what_cannot_be_held_is_refused(options: dict[str, Any], message: str) -> None:
