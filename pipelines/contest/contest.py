@@ -131,8 +131,9 @@ def _register_later(contest: Contest, name: str | None) -> None:
 
 def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
     """Go on with a contest in its folder, perhaps with another budget."""
-    request = replace(plan.request, out=folder)
-    return carry_out_contest(plan_contest(replace(request, budget=budget or plan.request.budget)))
+    given = plan.request
+    request = given.handed_to(ContestRequest, out=folder, budget=budget or given.budget)
+    return carry_out_contest(plan_contest(request))
 
 
 def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:

@@ -239,7 +239,7 @@ class Seating:
         lms = _lms_by_seat(self.asked("lm"))
         addresses = by_seat(self.asked("api_base"), "--api-base")
         program = program.with_seats([*names, *bases, *self.chosen])
-        self.refuse_unknown(program.seats(), "in this program", lms)
+        self.refuse_unknown(program.seats(), "in this program")
         saved = program  # its own LM is used unless one is given for all agents
         if program.own_lm is not None:
             program = program.deepcopy()
@@ -277,15 +277,20 @@ class Seating:
             _seat_as_recorded(program, folder)
         return program, rest
 
-    def refuse_unknown(
-        self, agents: Collection[str], where: str, named: Iterable[str] = ()
-    ) -> None:
-        """Raise Unused if an address or a setting was given, or an LM `named`, for an agent that is
-        none of these; `where` says in words which these are.
+    @property
+    def named(self) -> list[str]:
+        """The agents for which an LM, an address or a setting was given for this run."""
+        addresses = by_seat(self.asked("api_base"), "--api-base")
+        settings = parse_settings(self.asked("lm_set"))
+        given = [*_lms_by_seat(self.asked("lm")), *addresses, *settings]
+        return [name for name in given if name != EVERY]
+
+    def refuse_unknown(self, agents: Collection[str], where: str) -> None:
+        """Raise Unused if something was given for an agent that is none of these; `where` says in
+        words which these are.
         """
-        addressed = by_seat(self.asked("api_base"), "--api-base")
-        for name in [*named, *addressed, *parse_settings(self.asked("lm_set"))]:
-            if name != EVERY and not any(name in _names_of(agent) for agent in agents):
+        for name in self.named:
+            if not any(name in _names_of(agent) for agent in agents):
                 known = ", ".join(agents) or "none"
                 raise Unused(f"there is no agent {name!r} {where}: the agents are {known}", name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -157,20 +157,14 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder that the study is kept in")
     check_model_name(request.register, tracked=request.tracking)
-    seating = Seating(replace(request, progress=None))  # which worker processes get
+    seating = Seating(request.handed_to(TuneRequest, progress=None))  # which worker processes get
     if seating.replays is not None:
         raise UserError(
             "a recorded run cannot answer what a study asks: name an LM instead of replay/DIR"
         )
     space = request.space
     if not isinstance(space, TuneSpace):
-        space = space_of(
-            space,
-            parse_sets(request.sets),
-            lms=_seats(seating),
-            compiled_by=request.compile,
-            make_lm=seating.make,
-        )
+        space = _space(request, seating)
     lm = seating.make(seating.seated[EVERY]) if EVERY in seating.seated else lm_given(None)
     _check_prices(seating, space, lm)
     how = request.reading()
@@ -210,6 +204,26 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     _, default = space.default()
     a_trial = estimate(default, job.questions[0], job.lm, concurrency=job.concurrency)
     return StudyPlan(request, job, others, a_trial, most_turns(space), said)
+
+
+def _space(request: TuneRequest, seating: Seating) -> TuneSpace:
+    """Return the space of a request. Raises UserError, and Unused for an LM of an agent that no
+    setting has; one among the defaults may be for other programs, and is left out.
+    """
+    sets, seats = parse_sets(request.sets), _seats(seating)
+    while True:
+        try:
+            return space_of(
+                request.space,
+                sets,
+                lms=seats,
+                compiled_by=request.compile,
+                make_lm=seating.make,
+            )
+        except Unused as problem:
+            if problem.name in seating.named or problem.name not in seats:
+                raise
+            del seats[problem.name]
 
 
 def _seats(seating: Seating) -> dict[str, object]:

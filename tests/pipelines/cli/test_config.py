@@ -59,6 +59,21 @@ def test_pairs_are_joined_singly(scripted: ScriptedServer, monkeypatch: pytest.M
     assert {body["model"] for body in scripted.bodies[5:]} == {"of-environment", "of-file"}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate single --data sample-choice",
+        "try sample-choice",
+        "tune single --train sample-choice --train-split train --validation sample-choice --out s",
+    ],
+)
+def test_defaults_may_be_for_agents_of_other_programs(scripted, command: str) -> None:
+    config(f'lm = ["openai/m", "judge=openai/j"]\napi_base = "judge={scripted.url}"\n')
+    assert folkmoot(*command.split(), "--dry-run").exit_code == 0
+    done = folkmoot(*command.split(), "--dry-run", "--lm-set", "jugde.top_p=1", code=2)
+    assert "agent 'jugde'" in done.stderr
+
+
 @pytest.mark.parametrize("file", ["folkmoot.toml", "pyproject.toml"])
 def test_no_file_of_the_folder_is_read(scripted: ScriptedServer, home: Path, file: str) -> None:
     """One set a price of 0, and the user's ceiling was off."""
