@@ -117,6 +117,7 @@ class SummaryFields(Keyed):
     usage: UsageFields
     takes: UsageFields | None = None
     paid: UsageFields | None = None
+    lost: UsageFields | None = None
     seconds: Latency = Latency()
     report: dict[str, object] | None = None
     stopped: str | None = None

@@ -60,7 +60,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
         ahead = False
     if ahead:  # the run was killed after its last summary, so it is made from the rows
         summary = SummaryFields.of(earlier(folder).summary.to_dict())
-    card.paid(summary.paid or totals(folder).to_dict())
+    card.paid(summary.paid or totals(folder).to_dict(), summary.lost)
     counts = summary.counts if summary else Counts(questions=run.questions)
     finished = 0
     if counts.rows:

@@ -23,6 +23,7 @@ import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
 from folkmoot.modules.base.connections import back_off, seconds_to_wait
 from folkmoot.pipelines.base.request import LMs
+from folkmoot.pipelines.evaluation.card import KIND
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import limits
 from folkmoot.pipelines.lms.hosted import GuardedTransport, litellm_quiet
@@ -249,6 +250,7 @@ def test_calls_in_flight_when_a_run_is_killed_are_spent(tmp_path: Path) -> None:
         assert (result.summary.counts.rows, result.summary.counts.errors) == (5, 0)
         assert len(server.arrivals) == totals(tmp_path).calls == 35
         assert (result.summary.paid["calls"], result.summary.lost["calls"]) == (5, 30)
+        assert "30 calls without an answer" in KIND.card(tmp_path).lost
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]
 
 
