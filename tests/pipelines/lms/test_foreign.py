@@ -164,7 +164,7 @@ def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     assert result.summary.paid["calls"] == lm.made == 6
     assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
     page = Path(fm.report(tmp_path, out=tmp_path / "report.html", tracking=False).path).read_text()
-    assert "6 calls, unknown tokens, unknown" in page
+    assert "6 calls, tokens unknown, price unknown" in page
 
 
 class Threaded(fm.SingleAgent):

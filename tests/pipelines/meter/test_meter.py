@@ -286,7 +286,7 @@ def test_a_question_without_a_call_is_pointed_out(server: ScriptedServer, tmp_pa
         ("print('A'); sys.exit(3)", "ended with code 3"),
         ("print(os.environ['A_TOKEN'])", "gets it where --pass-env A_TOKEN is given"),
         ("sys.exit('OPENAI_API_KEY is wrong')", "ended with code 1: OPENAI_API_KEY is wrong"),
-        ("time.sleep(60)", "longer than 1.5 s"),
+        ("time.sleep(60)", "longer than its timeout, 1.5 s"),
         ("subprocess.Popen(['sleep', '60']); print('A')", None),
         ("print('A') if os.fork() else time.sleep(60)", None),
         ("print('x' * 3_000_000); print('A')", None),
