@@ -29,6 +29,7 @@ from ..agents.own_prompts import prompts_given
 from ..agents.retrieval import retrieval_settings
 from ..agents.seat import Seat
 from ..base.errors import UserError, checked_among
+from ..base.keyed import without
 from ..base.saved_file import Described
 from ..base.space import Declaration, Parameter, Space, choice
 from .declaration import Protocol, comma_items
@@ -300,8 +301,9 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Call
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
         # Unless the class has its own `describe`, which need not read the attributes.
-        for name in arguments if type(self).describe is Declared.describe else ():
-            if name not in self.protocol.holds and _modules(getattr(self, name)):
+        described = type(self).describe is Declared.describe
+        for name in without(arguments, self.protocol.holds):
+            if described and _modules(getattr(self, name)):
                 raise UserError(
                     f"seat() of {type(self).__name__} puts something else on self.{name}, which "
                     "is a setting: give one of the two another name"

@@ -165,13 +165,12 @@ class Tracking(Untracked):
             self.run_id = pushed.run_ids.get(self.kind, self.run_id)
             if not pushed.outage or time.monotonic() - began > PATIENCE:
                 break
-        whole = not self.missing
-        if whole:
-            note_pushed(self.folder, store, whole=True)
-        else:
-            self._wait()
         # A store that has just refused something would most likely refuse the others, too.
-        for other in waiting(store) if whole else ():
+        if self.missing:
+            self._wait()
+            return
+        note_pushed(self.folder, store, whole=True)
+        for other in waiting(store):
             with suppress(UserError):  # another process has it, or it is damaged
                 push(other)
 
