@@ -263,4 +263,8 @@ def _write(path: Path, page: str) -> None:
         raise UserError(f"{path} is a folder: name a file for the page, such as {path / REPORT}")
     with system_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, page)
+        # A device or a pipe, such as /dev/stdout, would be replaced by a file.
+        if path.exists() and not path.is_file():
+            path.write_text(page, encoding="utf-8", errors="backslashreplace")
+        else:
+            write_whole(path.resolve(), page)

@@ -1,8 +1,10 @@
 """Reports: what the figures allow is said, nothing is loaded, no text acts, odd runs pass."""
 
 import base64
+import fcntl
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -174,6 +176,21 @@ def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
     assert "right on 70.0%" in found.headline
     assert "One run alone cannot say" in page(found).said
     assert found.figures["groups"][0]["comparison"] is None
+
+
+def test_a_pipe_or_a_link_is_written_into(tmp_path: Path) -> None:
+    """`--out /dev/null` replaced the device of the whole machine, where root ran it."""
+    alone = run(7, 10)
+    pipe, link, page = tmp_path / "pipe", tmp_path / "link", tmp_path / "page.html"
+    os.mkfifo(pipe)
+    link.symlink_to(page)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+    for out in (pipe, link):
+        fm.report(alone, out=out, tracking=False)
+    with open(reader, "rb") as whole:
+        assert whole.read() == page.read_bytes()
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
 
 
 @pytest.mark.plots
