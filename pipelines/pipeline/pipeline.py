@@ -35,7 +35,7 @@ FOLDER = RunFolder(
 
 class Pipeline(ShownResult):
     """A pipeline's result. `winner` names the `program` that came out, or is None; `sentences` has
-    a line for each step, the last one first; `registered` is its name in MLflow's registry.
+    a line for each step, the last first; `registered` is its name in MLflow's registry.
     """
 
     def __init__(self, folder: Path, keep: object = None) -> None:
