@@ -195,6 +195,7 @@ def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_pat
     assert told["total"]["value"] == pytest.approx(0.25)
     assert told["arms"]["best_member"]["score"] == 1
     assert ", +25.0" in told["sentence"]
+    assert "\ntalk: +25.0 points" in folkmoot("show", told["out"]).stdout
     reported = folkmoot("report", str(tmp_path / "imported/team"), "--json").stdout
     assert "from talk" in reported + (tmp_path / "imported/team/report.html").read_text()
 
