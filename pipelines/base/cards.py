@@ -148,6 +148,8 @@ class Card:
     name: str | None = None
     artifacts: Callable[[], Mapping[str, Content]] = dict
     course: Callable[[], Sequence[tuple[int, Mapping[str, float]]]] = tuple
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What scores are called in words, where it is not their name."""
     below: list[Card] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
     begun: bool = False
@@ -213,7 +215,8 @@ class Card:
         conclusion = " ".join(self.sentences)
         for score in self.scores:
             if score.in_words not in conclusion:  # else it would be read twice
-                lines.append(f"{score.name}: {score.in_words}")
+                label = self.labels.get(score.name, score.name)
+                lines.append(f"{label}: {score.in_words}")
         if self.calls is not None:
             paid = f"paid: {counted(self.calls, 'call')}"
             if self.cost_usd is not None:
@@ -231,7 +234,7 @@ class Card:
         score = self.score
         hidden = (
             *("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times"),
-            "lost",
+            *("lost", "labels"),
         )
         return {
             **without(vars(self), hidden),

@@ -54,7 +54,9 @@ def live(
     def before_push(outcome: OutcomeType) -> None:
         screen.show(outcome)
         if getattr(request, "tracking", False):
-            say(push_words(getattr(request, "register", None)))
+            # Only a pipeline's plan has it, from its file.
+            name = getattr(plan, "register", getattr(request, "register", None))
+            say(push_words(name))
 
     def kept() -> OutcomeType | None:
         return None if plan.out is None else left(plan.out)

@@ -11,7 +11,7 @@ from ..base.cards import Card, Content, Gap, Kind, TableEntry, kept_files
 from ..base.wording import counted
 from ..lms.ledger import totals
 from ..runs.manifest import MANIFEST
-from .outcome import CONTROLS, RESULT, WATERFALL
+from .outcome import CONTROLS, RESULT, WATERFALL, controls_in
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
@@ -29,9 +29,11 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         if total["value"] is not None:
             about = {"n": result["questions"], "rate": result["rate"]}
             card.scores = [Gap.of("difference", {**total, **about})]
-        for name, part in result["parts"].items():
-            if part["value"] is not None:
-                card.scores.append(Gap.of(name, {**part, "rate": result["rate"]}))
+        controls = controls_in(folder)
+        if controls is not None:
+            card.labels = controls.names
+            for name, part in controls.steps.items():
+                card.scores.append(Gap(name, *part, rate=controls.rate))
         card.artifacts = partial(_artifacts, folder, dict(document))
         card.pictures[folder / WATERFALL] = " ".join(card.sentences)
     # The budget-matched agent has its runs a folder deeper.

@@ -99,7 +99,7 @@ class Controls(ShownResult):
         lowest = level
         for name, part in self.steps.items():
             value, low, high = map(units.drawn, part)
-            label = name.replace("_", "\n")
+            label = self.names[name].replace(" ", "\n")
             color = BLUE if value >= 0 else ORANGE
             axes.bar([label], [value], bottom=level, color=color, alpha=0.6)
             axes.plot([label, label], [level + low, level + high], color="black")

@@ -121,15 +121,17 @@ class Evaluation:
         return list(filter(None, lines))
 
     def next_command(self, asked: str = "") -> str:
-        """Return the command for the next step: compare with another run of the same questions,
-        unless all of this one failed; else look at failures, unreadable replies and answers without
-        an LM; else let a contest find the best program, with `asked` as its further options.
+        """Return the command for the next step: compare with another run of the same questions;
+        look at what there is where this run ended early, at failures, unreadable replies and
+        answers without an LM; else let a contest find the best program, with `asked` as its
+        further options.
         """
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
-        if rival and not self.empty:
+        if rival and not self.stopped:
             return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
-        if not data or not self.summary.run.lms or counts.errors + counts.unreadable:
+        odd = self.stopped or counts.errors + counts.unreadable
+        if odd or not data or not self.summary.run.lms:
             return shlex.join(["folkmoot", "show", str(self.folder)])
         run = self.summary.run
         lms = run.lm_names

@@ -40,12 +40,14 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         if step.problem:
             card.ended(f"{title} stopped early: {step.problem}")
         if card.program is not None:  # the last step has judged it, on these questions
-            card.scores, card.costs = step.scores, step.costs
+            card.scores, card.costs, card.outcome = step.scores, step.costs, step.outcome
             judged = step.run()
             asked = {name: judged.get(name) for name in ("questions", "data_fingerprint")}
             card.run = partial(dict, {**document["manifest"], **asked})
             if (folder / WINNER).is_dir():
                 card.next = ask_command(folder, folder / WINNER, judged["lms"])
+    # The conclusion first, which is that of the last step.
+    card.sentences = card.sentences[-1:] + card.sentences[:-1]
     card.paid(totals(*card.children).to_dict())
     if card.begun:
         card.ended("not finished")

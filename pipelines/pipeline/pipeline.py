@@ -20,7 +20,6 @@ from ..lms.ledger import totals
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.context import to_show
-from ..tracking.log_model import log_program
 from ..tracking.run import running
 from .card import DONE, ENDED, PIPELINE, REGISTERED, WINNER
 from .plan import CONTEST, PipelinePlan, plan_pipeline
@@ -36,7 +35,7 @@ FOLDER = RunFolder(
 
 class Pipeline(ShownResult):
     """A pipeline's result. `winner` names the `program` that came out, or is None; `sentences` has
-    a line for each step; `registered` is its name in MLflow's registry.
+    a line for each step, the last first; `registered` is its name in MLflow's registry.
     """
 
     def __init__(self, folder: Path, keep: object = None) -> None:
@@ -90,7 +89,7 @@ def carry_out_pipeline(
 
         note()
         if plan.request.tracking:
-            run.track(PIPELINE)
+            run.track(PIPELINE, registered=plan.register)
         programs: dict[Any, Any] = {**plan.programs}
         winner: str | None = next(iter(plan.programs))
         for number, step in enumerate(plan.steps):
@@ -113,9 +112,7 @@ def carry_out_pipeline(
                 programs[step.program] = made
         if winner is not None:
             _hand_over(programs[plan.steps[-1].program], run.folder)
-            if plan.register is not None and noted[REGISTERED] != plan.register:
-                log_program(run.folder / WINNER, plan.register)
-                note(**{REGISTERED: plan.register})
+            noted[REGISTERED] = plan.register or noted[REGISTERED]
         note(**{WINNER: winner, DONE: True})
         result = Pipeline(run.folder, run.keep)
         run.end(to_show(show, result))

@@ -45,8 +45,10 @@ def score_line(summary: Summary) -> str:
         return "no question is finished"
     if counts.errors == counts.rows:
         return f"all {counted(counts.rows, 'question')} failed"
-    name = "right" if summary.metric == ACCURACY else summary.metric
-    line = f"{percent(summary.main)} {name} on {asked(counts.rows, summary.finished)}"
+    score = f"{summary.metric} {percent(summary.main)}"
+    if summary.metric == ACCURACY:
+        score = f"{percent(summary.main)} right"
+    line = f"{score} on {asked(counts.rows, summary.finished)}"
     if summary.finished < counts.questions:
         line += f" of {counts.questions:,}"
     line += summary.failures

@@ -195,7 +195,7 @@ def _copy_program(folder: Path, target: Path) -> None:
 
 def _register(client: MlflowClient, run_id: str, model_id: str, model: ModelEntry) -> str:
     """Make a model the run's output and register it under the name, if it has one, with what the
-    run says of it; the winner of a contest or a study is the `champion`. Returns its address.
+    run says of it; a `winner` is the `champion`. Returns its address.
     """
     address, name = f"models:/{model_id}", model.registered
     run = client.get_run(run_id)
@@ -206,7 +206,7 @@ def _register(client: MlflowClient, run_id: str, model_id: str, model: ModelEntr
         prompts = instructions_in(model.folder)
         unfit = [agent for agent, words in prompts.items() if len(words) > LONGEST_PROMPT]
         versions = client.search_model_versions(f"run_id = '{run_id}'")
-        if all(version.source != address for version in versions):
+        if all((version.name, version.source) != (name, address) for version in versions):
             with suppress(MlflowException):  # the registered model already exists
                 client.create_registered_model(name)
             said = {

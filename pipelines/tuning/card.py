@@ -33,7 +33,7 @@ from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
 from ..runs.study_file import StudyReport, WinnerJudged
 from ..runs.summary import SUMMARY
-from .report import effect_lines, effect_words, effects_in, setting_words
+from .report import MOST_FRONT, effect_lines, effect_words, effects_in, setting_words
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
 FOUND = "found"
@@ -113,9 +113,11 @@ def _sentences(report: StudyReport) -> Iterator[str]:
     if judged := report.validation:
         yield say("study_judged", judged)
     if len(report.objectives) > 1:
-        for number, entry in enumerate(report.front, 1):
+        for number, entry in enumerate(report.front[:MOST_FRONT], 1):
             words = setting_words(entry.setting)
             yield say("study_front", number, entry, report.objectives, words)
+        if len(report.front) > MOST_FRONT:
+            yield f"{len(report.front) - MOST_FRONT:,} more under `front` in study.json"
     yield say("study_trials", report.trials, report.calls)
     yield from effect_lines(report)
 

@@ -24,6 +24,8 @@ NOTED = ("home", "told_by", "same_as", "failed", "training")
 UNITS = {"cost": "price", "tokens": "number of tokens", "calls": "number of calls"}
 """What effects are priced in, and the words for each: the first that is known."""
 
+MOST_FRONT = 8
+"""Lines of the Pareto front on a screen."""
 MOST_EFFECTS = 4
 """Lines of effects on a screen, but for those that are confounded."""
 
@@ -123,7 +125,7 @@ def effect_lines(report: StudyReport) -> list[str]:
         if effect.choice not in largest:
             confounded[effect.choice] = None
     if confounded:
-        lines.append(f"confounded, never changed alone: {', '.join(confounded)}")
+        lines.append(f"effect not known, since never changed alone: {', '.join(confounded)}")
     return lines
 
 

@@ -85,7 +85,9 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     told, scripted.reply = scripted.reply, lambda body: (400, {}, {"error": {"message": "no"}})
     evaluate(scripted, ten, "--out", tmp_path / "failed", program="single:cot")
     scripted.reply = told
-    evaluate(scripted, ten, "--out", tmp_path / "short", "--budget", "3 calls", program=SPEC)
+    few = ("--budget", "3 calls")
+    short = evaluate(scripted, ten, "--out", tmp_path / "short", *few, program=SPEC)
+    assert short.stdout.endswith(f"next: folkmoot show {tmp_path / 'short'}\n")
     last = evaluate(scripted, ten, "--out", tmp_path / "last", program="single:zero_shot")
     assert f"next: folkmoot compare {tmp_path / 'other'} {tmp_path / 'last'}" in last.stdout
     folder = tmp_path / "out"

@@ -131,7 +131,8 @@ def test_the_same_call_asks_nothing_twice_and_arms_can_be_chosen(tmp_path: Path)
     again = controls(tmp_path / "run", scripted, without=["stance,self_consistency,thinking"])
     assert scripted.calls == calls
     assert again.to_dict()["parts"] == first.to_dict()["parts"]
-    (part,) = [line for line in KIND.card(again.folder).lines() if line.startswith("content: ")]
+    lines = KIND.card(again.folder).lines()
+    (part,) = [line for line in lines if line.startswith("what peers say: ")]
     assert "%" not in part  # a difference, not a share
     refused("one_context", controls, run, scripted, arms=["one_contxt"])
     refused("differs", controls, run, scripted, seed=1)
@@ -194,6 +195,7 @@ def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_pat
     assert told["total"]["value"] == pytest.approx(0.25)
     assert told["arms"]["best_member"]["score"] == 1
     assert ", +25.0" in told["sentence"]
+    assert "\ntalk: +25.0 points" in folkmoot("show", told["out"]).stdout
     reported = folkmoot("report", str(tmp_path / "imported/team"), "--json").stdout
     assert "from talk" in reported + (tmp_path / "imported/team/report.html").read_text()
 
