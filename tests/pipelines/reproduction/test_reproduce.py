@@ -505,7 +505,7 @@ BOOLQ = "causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"
         ([SINGLE, "--limit", "0"], "limit"),
         ([SINGLE, "--lm", "judge=openai/x"], "there is no agent 'judge'"),
         ([BOOLQ], "boolq (validation) is not here"),
-        ([], "there is no table ''"),
+        ([], "name a table, such as agents-of-commonsense/people"),
     ],
 )
 def test_odd_input_is_refused_in_a_sentence(words, said, home, scripted, monkeypatch):
