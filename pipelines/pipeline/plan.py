@@ -8,7 +8,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.base.keyed import only, without
+from ...modules.base.keyed import only, without, without_none
 from ...modules.base.yaml_file import SUFFIXES, read_yaml
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
@@ -57,6 +57,9 @@ HELD_OUT = 0.3
 
 GIVEN = ("program", "questions", "train", "validation", "budget", "out", "register", "tracking")
 """Options of commands that the pipeline gives."""
+
+READ_BY = ("columns", "kind", "train_split", "validation_split")
+"""Options of steps that say how questions to learn from are read."""
 
 BY_NAME = {"lm": "=", "api_base": "=", "lm_set": ".", "price": "="}
 """Options that may be for one agent, or one LM, which only some of the programs have; and what
@@ -325,7 +328,7 @@ def _steps(
         known |= kind.options
     rest = without(document, OWN)
     shared = options_of_file("the pipeline", rest, known, home, OWN)
-    data = _data(document, home, shared)
+    by_step = dict[str, dict[str, Any]]()
     for key, kind in kinds.items():
         own = document[key]
         if own is None:
@@ -334,8 +337,11 @@ def _steps(
             raise UserError(
                 f"{key} is {own!r}: give its options, such as {key}: {{}}, or leave the key out"
             )
-        options = only(shared, kind.options)
-        options |= options_of_file(key, own, kind.options, home)
+        by_step[key] = only(shared, kind.options)
+        by_step[key] |= options_of_file(key, own, kind.options, home)
+    learning = [by_step[key] for key in (COMPILE, TUNE) if key in by_step]
+    data = _data(document, home, learning, shared.get("seed", 0))
+    for key, options in by_step.items():
         if key == TUNE:
             _check_space(options.setdefault("space", {}))
         if key == CONTEST:
@@ -356,24 +362,32 @@ def _check_space(space: object) -> None:
         )
 
 
-def _data(document: Mapping[str, object], home: Path, shared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the questions by part. Where none are held out for validation, some of the training
-    questions are, by the pipeline's seed.
+def _data(
+    document: Mapping[str, object], home: Path, learning: Sequence[Mapping[str, Any]], seed: int
+) -> dict[str, Any]:
+    """Return the questions by part. Where a file names none for validation, some of the training
+    questions are held out by the seed, read as the options of the steps that learn say. Raises
+    UserError for steps that read them in different ways.
     """
     named = document.get("data")
     if not isinstance(named, Mapping):
         raise UserError("the pipeline has no data: write data: {train: FILE, test: FILE}")
     parts = ("train", "validation", "test")
     data = options_of_file("data", named, dict.fromkeys(parts, SOURCE), home)
-    learns = COMPILE in document or TUNE in document
-    for part, needed in (("train", learns), ("test", CONTEST in document)):
+    for part, needed in (("train", learning), ("test", CONTEST in document)):
         if needed and data.get(part) is None:
             raise UserError(f"data has no {part}: name a file of labelled questions")
-    if learns and data.get("validation") is None:
-        how = Columned(**only(shared, ("columns", "kind"))).reading()
-        questions, _ = load_part(data["train"], "train", shared.get("train_split"), **how)
+    if learning and data.get("validation") is None:
+        ways = [without_none(only(options, READ_BY)) for options in learning]
+        if ways[0] != ways[-1] or "validation_split" in ways[0]:
+            raise UserError(
+                "data has no validation: name its questions, or drop validation_split and what "
+                "compile and tune say differently of columns, kind or train_split"
+            )
+        how = Columned(**only(ways[0], ("columns", "kind"))).reading()
+        questions, _ = load_part(data["train"], "train", ways[0].get("train_split"), **how)
         # Files are often sorted by topic or answer: the last part would be another population.
-        random.Random(shared.get("seed", 0)).shuffle(questions)
+        random.Random(seed).shuffle(questions)
         held_out = round(HELD_OUT * len(questions))
         data |= {"validation": questions[:held_out], "train": questions[held_out:]}
     return data

@@ -138,12 +138,17 @@ def _planned(
 
 
 def _divided(request: ReproduceRequest, networks: list[Row]) -> tuple[Outcomes, Outcomes]:
-    """Return the recorded answers to questions to learn from, and to others to test on."""
+    """Return the recorded answers to questions to learn from, and to others to test on. Raises
+    UserError where the request has no networks, and for options about asking.
+    """
     if not networks:
         raise UserError(
             f"--outcomes is for strategy networks, and {request.spec} has none: drop it, or name a "
             "table of marl-gat"
         )
+    for option in ("budget", "environment", "prompts"):
+        if request.asked(option):
+            raise UserError(f"--{option} is for asking LMs: leave it out, or the outcomes")
     outcomes = outcomes_in(request.outcomes)
     # Fewer questions than the paper's are divided as the paper divides its own.
     learnt = min(TRAIN, len(outcomes) * TRAIN // (TRAIN + TEST))

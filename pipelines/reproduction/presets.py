@@ -14,7 +14,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import checked_among, no_such
+from ...modules.base.errors import UserError, checked_among, no_such
 from ...modules.base.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent / "published"
@@ -93,8 +93,12 @@ def select(spec: str | None) -> Table:
 
     Raises UserError, with what was probably meant, for a table or row that there is not.
     """
+    if not spec:
+        raise UserError(
+            f"name a table, such as {next(iter(tables()))}: folkmoot reproduce --list shows all"
+        )
     # Padded, since what is left out is empty.
-    paper, key, wanted = (*(spec or "").strip("/").split("/", 2), "", "")[:3]
+    paper, key, wanted = (*spec.strip("/").split("/", 2), "", "")[:3]
     table = tables()[checked_among("table", f"{paper}/{key}".strip("/"), tables())]
     rows = [row for row in table.rows if _named(row, [wanted or "*"])]
     if not rows:

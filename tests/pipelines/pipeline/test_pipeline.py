@@ -208,6 +208,8 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(document, tmp_
         ({"tune": {"storage": "x y", "space": {"max_rounds": [1]}}}, "storage 'x y' is not a URL"),
         ({"compile": {"kind": {"a": "b"}}}, "compile: kind is {'a': 'b'}: give text in quotes"),
         ({"tune": {"compile": True}}, "tune: compile is True: give text in quotes"),
+        ({"compile": {"kind": "span"}}, "no validation: .* compile and tune say differently"),
+        ({key: {"columns": "question=q"} for key in ("compile", "tune")}, "no column 'q'"),
         ({"price": {"openai/scripted": "0.00000015,0.0000006"}}, "multiply USD per token by"),
         ({"price": [1, 2]}, "--price '1' is not MODEL=IN,OUT"),
     ],

@@ -506,7 +506,7 @@ BOOLQ = "causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"
         ([SINGLE, "--limit", "0"], "limit"),
         ([SINGLE, "--lm", "judge=openai/x"], "there is no agent 'judge'"),
         ([BOOLQ], "boolq (validation) is not here"),
-        ([], "there is no table ''"),
+        ([], "name a table, such as agents-of-commonsense/people"),
     ],
 )
 def test_odd_input_is_refused_in_a_sentence(words, said, home, scripted, monkeypatch):
@@ -602,7 +602,8 @@ def test_a_killed_reproduction_goes_on_where_it_was(home: Path) -> None:
 def test_the_card_counts_figures_that_can_be_compared(tmp_path: Path) -> None:
     """The paper has no figure for the last one, or too many of its questions failed."""
     run = str(tmp_path / "run")
-    rows = [{"run": run, "measured": 50.0, "inside": inside} for inside in (True, False, None)]
+    row = {"run": run, "lm": "openai/m", "measured": 50.0}
+    rows = [{**row, "inside": inside} for inside in (True, False, None)]
     # A training that a budget ended has paid, and has no row yet.
     books = tmp_path / "run" / "training" / ".folkmoot"
     books.mkdir(parents=True)
@@ -611,6 +612,6 @@ def test_the_card_counts_figures_that_can_be_compared(tmp_path: Path) -> None:
     table = {"reproduce": "paper/table", "rows": rows, "stopped": None}
     (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
     card = KIND.card(tmp_path)
-    (sentence,) = card.sentences
     assert card.calls == 1
-    assert sentence == "1 of 2 measured figures agree with the published ones."
+    agree = "1 of 2 measured figures agree with the published ones."
+    assert card.sentences == [agree, "Asked: openai/m."]

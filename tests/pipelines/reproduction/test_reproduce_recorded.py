@@ -41,3 +41,5 @@ def test_what_recorded_answers_cannot_repeat_is_refused() -> None:
         fm.reproduce("causalgpt-caco-cot/table-1", outcomes=rows)
     with pytest.raises(fm.UserError, match="--lm is for training by asking"):
         fm.reproduce("marl-gat/table-4", outcomes=rows, lm="openai/gpt-4o-mini")
+    with pytest.raises(fm.UserError, match="--budget is for asking LMs"):
+        fm.reproduce("marl-gat/table-4", outcomes=rows, budget="5 USD")
