@@ -773,4 +773,6 @@ def _text_in(file: Path) -> str:
         return read_regular(file, links=False).decode()
     except (OSError, UnicodeDecodeError) as problem:
         what = getattr(problem, "strerror", "it is not text")
-        raise UserError(f"{file} cannot be a file of a task ({what}): put text there") from None
+        raise UserError(
+            f"{file} cannot be a file of a task ({what}): put a text there, or take it out"
+        ) from None

@@ -97,13 +97,15 @@ async def run(how: Started, folder: Path | None, seconds: float, given: bytes = 
                         process.stdin.close()
                     code = await process.wait()
         finally:
-            await _stop(process)
-            if how.after:
-                quiet = asyncio.subprocess.DEVNULL
-                ending = await asyncio.create_subprocess_exec(
-                    *how.after, stdout=quiet, stderr=quiet
-                )
-                await ending.wait()
+            try:
+                await _stop(process)
+            finally:  # a second Ctrl-C may interrupt the first, and a container would go on
+                if how.after:
+                    quiet = asyncio.subprocess.DEVNULL
+                    ending = await asyncio.create_subprocess_exec(
+                        *how.after, stdout=quiet, stderr=quiet
+                    )
+                    await ending.wait()
         return Ended(code, _last_lines(out), _last_lines(err))
 
 

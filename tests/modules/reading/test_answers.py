@@ -203,6 +203,7 @@ NUMBERS_READ |= {"20-5=15": "15", "half of 5 * 1/2": "0.5", "2^−3": "0.125", "
 NO_NUMBERS = ["5-6", "2.5-3", "10 000-12 000", "2024-01-05", "3*5", "3+5"]
 NO_NUMBERS += ["5 ± 5", "±5", "it is 5 kg +/- 2", "5 - 7", "from 5 to 7", "5 to 6 apples"]
 NO_NUMBERS += ["5 x 7", "5..7", "Answer: 5 hours and 7 minutes", "5 out of 7"]
+NO_NUMBERS += ["it is ±1/2", r"x = \pm \frac{3}{4}", "The answer is 5% ± 2%.", "5 ± √2", "±½"]
 NO_NUMBERS += ["H2O", "1,25", "3:30", "She had 5. Answer: unknown", "NaN", ""]
 
 
