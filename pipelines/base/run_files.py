@@ -111,6 +111,7 @@ class LMFields(Keyed):
 class SummaryFields(Keyed):
     """What others read of a run's `summary.json`; see `runs.summary.Summary`."""
 
+    __slots__ = ()
     scores: dict[str, ScoreFields]
     counts: Counts
     usage: UsageFields

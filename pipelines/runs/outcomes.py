@@ -49,6 +49,7 @@ class OutcomeRow(Keyed):
     its task are as far as known.
     """
 
+    __slots__ = ()
     question_id: str
     question: str
     agent: str
