@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
-from importlib.metadata import metadata
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -282,7 +282,10 @@ def cut_words(text: str) -> str:
 
 def default_user_agent() -> str:
     """Return the name, version and, if the installed package names one, address of this project."""
-    about = metadata("folkmoot")
+    try:
+        about = metadata("folkmoot")
+    except PackageNotFoundError:
+        return "folkmoot"
     addresses = [line.partition(",")[2].strip() for line in about.get_all("Project-URL") or ()]
     return f"folkmoot/{about['Version']}" + (f" ({addresses[0]})" if addresses else "")
 
