@@ -501,12 +501,13 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
         ({"register": "a/b:c"}, "cannot be registered as 'a/b:c'"),
         ({"improve": True}, "at least 300"),
         ({"api_base": "http://x/v1"}, "made already, which api_base does not change"),
+        ({"lm": {5: planted_lm(ASKED)}}, "gives 5 its own LM, and no program here has"),
     ],
 )
 def test_what_cannot_be_held_is_refused(options: dict[str, Any], message: str) -> None:
     lm = planted_lm(ASKED)
     with pytest.raises(fm.UserError, match=message):
-        fm.contest(ASKED, lm=lm, **options, **SILENT)
+        fm.contest(ASKED, **{"lm": lm, **options}, **SILENT)
     assert lm.endpoint.calls == 0
 
 
