@@ -423,7 +423,7 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[object], dict[
     lms: Any = request.lm or []
     pairs = list[tuple[str, Any]]()
     if isinstance(lms, Mapping):
-        pairs, lms = list(lms.items()), []
+        pairs, lms = [(str(seat), lm) for seat, lm in lms.items()], []
     elif not isinstance(lms, list | tuple):
         lms = [lms]
     for lm in lms:

@@ -504,12 +504,13 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
         ({"api_base": {"jugde": "http://x/v1"}}, "no agent 'jugde' with an LM of its own"),
         ({"lm_set": {"judge.top_p": 0.5}}, "no agent 'judge' with an LM of its own"),
         ({"price": {"openai/nope": (1, 2)}}, "names 'openai/nope', which no agent asks"),
+        ({"lm": {5: planted_lm(ASKED)}}, "gives 5 its own LM, and no program here has"),
     ],
 )
 def test_what_cannot_be_held_is_refused(options: dict[str, Any], message: str) -> None:
     lm = planted_lm(ASKED)
     with pytest.raises(fm.UserError, match=message):
-        fm.contest(ASKED, lm=lm, **options, **SILENT)
+        fm.contest(ASKED, **{"lm": lm, **options}, **SILENT)
     assert lm.endpoint.calls == 0
 
 
