@@ -152,16 +152,13 @@ def _describe(folder: Path, table: Mapping[str, Any]) -> Card:
         if ids := table.get(what):
             agree = f"{what.replace('_', ' ')} {counted(len(ids), 'question')}"
             card.sentences.append(f"{agree}: {shorten(', '.join(ids), 60)}")
-    lms = dict.fromkeys(row["lm"] for row in rows if row.get("lm"))
-    if lms:
+    # LMs may be stand-ins for the paper's.
+    if lms := dict.fromkeys(row["lm"] for row in rows if row.get("lm")):
         card.lm = ", ".join(lms)
-        card.sentences.append(f"asked: {card.lm}")
+        card.sentences.append(f"Asked: {card.lm}.")
     # All figures of a row have its note; where nothing was measured, the table says why.
     notes = [f"{row['row']}: {row['note']}" for row in rows if row.get("note")]
     notes += [f"{row['row']}: {row['why']}" for row in rows if row.get("why") and row["n"]]
-    # LMs may be stand-ins for the paper's.
-    if lms := dict.fromkeys(row["lm"] for row in rows if row.get("lm")):
-        notes.append(f"Asked: {', '.join(lms)}.")
     card.sentences += dict.fromkeys(notes)
     tested = dict.fromkeys(row["run"] for row in rows if row.get("counts"))
     if len(tested) > 1:
