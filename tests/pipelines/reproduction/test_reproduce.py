@@ -371,7 +371,7 @@ def test_a_table_says_what_its_rows_differ_by(home: Path, scripted: ScriptedServ
     done = reproduce(scripted, spec, "--limit", 4, "--out", "out", code=0)
     shown = " ".join(done.stdout.split())
     assert "EX2_gpt less EX1_gpt accuracy 1.72 0.0 [" in shown
-    assert "asked: openai/scripted" in shown
+    assert "Asked: openai/scripted" in shown
     assert "EX2_gemini" not in shown
     table = json.loads(Path("out/agents-of-commonsense/table-2/table.json").read_text())
     pairs = {f"{each['row']} {each['against']}" for each in table["differences"]}
