@@ -37,7 +37,7 @@ demo: $(VENV)/.installed-local
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not nightly"
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not nightly"
 
 # What the day leaves out, and every property once more with many examples.
 test-nightly: $(VENV)/.installed-test
