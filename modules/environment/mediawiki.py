@@ -89,8 +89,9 @@ class MediaWiki:
                     wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
                     attempt += 1
                     if attempt > MOST_RETRIES or clock() + wait >= end:
-                        longer = problem.retry_after
-                        asked = f" and asks to wait {longer:.0f} s" if longer else ""
+                        asked = ""
+                        if problem.retry_after:
+                            asked = f" and asks to wait {problem.retry_after:.0f} s"
                         tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                         raise CallError(
                             f"{self.name} {problem}{asked}; given up after {tries}"

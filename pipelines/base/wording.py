@@ -45,7 +45,9 @@ def percent(score: Mapping[str, object]) -> str:
     unit.
     """
     score = ScoreFields.of(score)
-    form = "{:.1%} [{:.1%}, {:.1%}]" if score.rate else "{:.3g} [{:.3g}, {:.3g}]"
+    form = "{:.3g} [{:.3g}, {:.3g}]"
+    if score.rate:
+        form = "{:.1%} [{:.1%}, {:.1%}]"
     return form.format(score.value, score.low, score.high)
 
 

@@ -136,10 +136,11 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
             typer.echo(clean(traceback.format_exc()), err=True)
         from ...modules.base.calls import CallError  # imports DSPy, which --help does not need
 
-        hint = "" if debug else " (run it again with --debug for the traceback)"
-        said = f"unexpected {type(problem).__name__}: {problem}{hint}"
-        if isinstance(problem, CallError):
-            said = str(problem)
+        said = str(problem)
+        if not isinstance(problem, CallError):
+            said = f"unexpected {type(problem).__name__}: {problem}"
+            if not debug:
+                said += " (run it again with --debug for the traceback)"
         say(said)
         raise typer.Exit(STOPPED) from None
     finally:

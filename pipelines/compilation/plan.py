@@ -334,7 +334,9 @@ def _teacher(teacher: object, seating: Seating) -> Any:
     # A name that is neither a file nor a protocol can only be that of an LM.
     if not isinstance(teacher, str | Path) or Path(teacher).expanduser().exists():
         return teacher
-    return teacher if PROTOCOLS.spec(str(teacher)) else seating.make(teacher)
+    if PROTOCOLS.spec(str(teacher)) is not None:
+        return teacher
+    return seating.make(teacher)
 
 
 def _teaching(

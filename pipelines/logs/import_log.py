@@ -129,7 +129,10 @@ def import_log(
 def _answers(logs: Mapping[Path, Format], score: str | None) -> Iterator[LogAnswer]:
     """Yield the answers of all logs one at a time, since they may not fit into memory."""
     for path, kind in logs.items():
-        yield from kind.read(path, score) if kind.scored else kind.read(path)
+        if kind.scored:
+            yield from kind.read(path, score)
+        else:
+            yield from kind.read(path)
 
 
 def _newest(paths: Sequence[Path]) -> tuple[dict[Path, Format], int]:
