@@ -23,12 +23,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import folkmoot as fm
-from folkmoot.modules.agents.prompt import json_schema
+from folkmoot.modules.agents.prompt import ReplyField, json_schema
 from folkmoot.pipelines.base.settings import settings
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.weights import weights_of
 
-FIELDS: list[dict[str, Any]] = [
+FIELDS: list[ReplyField] = [
     {"name": "argument", "type": "text"},
     {"name": "answer", "type": "option", "options": ["A", "B", "C", "D", "E"]},
 ]

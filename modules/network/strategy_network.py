@@ -65,7 +65,7 @@ class StrategyNetwork(Program):
     Raises UserError for a strategy that is not in `STRATEGIES`, and agents that do not exist.
     """
 
-    training: object  #  how it went, where a training made it
+    training: Any  #  how it went, where a training made it
     learning: Any  #   the settings of a training to come, where something is to teach it
 
     def __init__(
