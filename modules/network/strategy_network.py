@@ -65,8 +65,8 @@ class StrategyNetwork(Program):
     Raises UserError for a strategy that is not in `STRATEGIES`, and agents that do not exist.
     """
 
-    training: Any  #  how it went, where a training made it
-    learning: Any  #   the settings of a training to come, where something is to teach it
+    training: Any  # how it went, where a training made it
+    learning: Any  # the settings of a training to come, where something is to teach it
 
     def __init__(
         self,

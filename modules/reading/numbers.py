@@ -53,7 +53,7 @@ _POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
 _UNCERTAIN = pattern(
     r"(?:(?<![0-9.])[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)"
     r"|(?:(?<![0-9.])[0-9.]+)?\s?(?:π|\\pi\b)"
-    # 5 ± 2, which is no number even where both are equal; 5% ± 2%, ±1 1/2, ±√2
+    # a value with a margin, such as 5 ± 2, 5% ± 2%, ±1 1/2 or ±√2: it is no single number
     r"|(?:(?<![0-9.,])[0-9.,]+\s?[%a-z°]*\s?)?(?:±|\\pm\b|\+/-|\bplus or minus\b)\s?[$€£¥₹]?"
     r"(?:√|\\sqrt\s?\{?)?[0-9.,/¼-¾⅐-⅞ ]*[0-9¼-¾⅐-⅞]"
     # 0.333…, and 12万5千, whose parts are to be added

@@ -195,7 +195,9 @@ class Check(Metric):
         if runs:
             return
         self._failures += 1
-        self._last = [f"it ended with code {code}", *lines][-1]
+        self._last = f"it ended with code {code}"
+        if lines:
+            self._last = lines[-1]
         # Of a single task that took too long, the answer may be an endless loop.
         self._least = 2 if code is None else 1
         # A misspelt command would pay for all questions before anybody sees it.
